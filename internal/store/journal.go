@@ -1,0 +1,106 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/user"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/shardctl/shardctl/internal/postgres"
+)
+
+// Who is the process that acts, as journal and leases name it.
+type Who struct {
+	OSUser string
+	Host   string
+	PID    int
+}
+
+// Myself names the running process.
+func Myself() Who {
+	w := Who{PID: os.Getpid(), OSUser: "?", Host: "?"}
+	if u, err := user.Current(); err == nil {
+		w.OSUser = u.Username
+	}
+	if h, err := os.Hostname(); err == nil {
+		w.Host = h
+	}
+	return w
+}
+
+// Journal writes the steps of one attempt of a command.
+type Journal struct {
+	Migration string
+	Command   string
+	Attempt   uuid.UUID
+	who       Who
+}
+
+// NewJournal starts the journal of a new attempt.
+func NewJournal(migration, command string) *Journal {
+	return &Journal{Migration: migration, Command: command, Attempt: uuid.New(), who: Myself()}
+}
+
+// Entry is one row of the journal.
+type Entry struct {
+	ID      uuid.UUID       `json:"-"`
+	At      time.Time       `json:"at"`
+	Attempt uuid.UUID       `json:"attempt"`
+	Command string          `json:"command"`
+	Step    string          `json:"step"`
+	Outcome string          `json:"outcome"` // "started", "ok", "failed", …
+	OSUser  string          `json:"os_user"`
+	Host    string          `json:"host"`
+	PID     int             `json:"pid"`
+	Detail  json.RawMessage `json:"detail,omitempty"`
+}
+
+// Record writes one row. Detail is marshalled to JSON and holds no secret; nil
+// is no detail.
+func (j *Journal) Record(ctx context.Context, q postgres.Querier, step, outcome string, detail any) error {
+	e := Entry{ID: uuid.New(), Attempt: j.Attempt, Command: j.Command, Step: step, Outcome: outcome, OSUser: j.who.OSUser, Host: j.who.Host, PID: j.who.PID}
+	if detail != nil {
+		raw, err := json.Marshal(detail)
+		if err != nil {
+			return fmt.Errorf("journal %s: %w", step, err)
+		}
+		e.Detail = raw
+	}
+	return WriteEntry(ctx, q, j.Migration, e)
+}
+
+// WriteEntry writes a row, or a copy of one; a row that is there stays.
+func WriteEntry(ctx context.Context, q postgres.Querier, migration string, e Entry) error {
+	const sql = `INSERT INTO shardctl.journal (migration, id, attempt, command, step, outcome, os_user, host, pid, detail)
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING`
+	_, err := q.Exec(ctx, sql, migration, [16]byte(e.ID), [16]byte(e.Attempt), e.Command, e.Step, e.Outcome, e.OSUser, e.Host, e.PID, e.Detail)
+	if err != nil {
+		return fmt.Errorf("journal %s: %w", e.Step, err)
+	}
+	return nil
+}
+
+// ReadJournal gives a migration's rows, oldest first; limit 0 is all.
+func ReadJournal(ctx context.Context, q postgres.Querier, migration string, limit int) ([]Entry, error) {
+	sql := `SELECT id, at, attempt, command, step, outcome, os_user, host, pid, detail FROM shardctl.journal WHERE migration = $1 ORDER BY at`
+	if limit > 0 {
+		sql = fmt.Sprintf(`SELECT * FROM (%s DESC LIMIT %d) newest ORDER BY at`, sql, limit)
+	}
+	rows, err := q.Query(ctx, sql, migration)
+	if err != nil {
+		return nil, fmt.Errorf("read journal: %w", err)
+	}
+	out, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (e Entry, err error) {
+		err = r.Scan((*[16]byte)(&e.ID), &e.At, (*[16]byte)(&e.Attempt), &e.Command, &e.Step, &e.Outcome, &e.OSUser, &e.Host, &e.PID, &e.Detail)
+		return e, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read journal: %w", err)
+	}
+	return out, nil
+}

@@ -20,9 +20,6 @@ type Spec struct {
 	Topology  []Router
 }
 
-// Secret is a value that formats as "***" everywhere; Reveal gives it.
-type Secret string
-
 // Source is the monolith.
 type Source struct {
 	DSN     Secret

@@ -102,8 +102,8 @@ func loadLeaves(ctx context.Context, q postgres.Querier, roots []uint32, byOID m
 	var failures migrate.Failures
 	_, err = pgx.ForEachRow(rows, []any{&root, &leaf.OID, &leaf.Filenode, &leaf.Name.Schema, &leaf.Name.Name, &kind}, func() error {
 		if kind != "r" {
-			failures = append(failures, migrate.Refuse("table.foreign_partition", display(leaf.Name),
-				"this partition of "+display(byOID[root].Name)+" is no ordinary table", "detach it, or load its rows into an ordinary partition"))
+			failures = append(failures, migrate.Refuse("table.foreign_partition", leaf.Name.String(),
+				"this partition of "+byOID[root].Name.String()+" is no ordinary table", "detach it, or load its rows into an ordinary partition"))
 		}
 		byOID[root].Leaves = append(byOID[root].Leaves, leaf)
 		return nil

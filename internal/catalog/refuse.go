@@ -35,7 +35,7 @@ var notTables = map[byte]string{
 
 // refusal says why a relation cannot be migrated; nil if it can.
 func (r *relation) refusal() *migrate.Failure {
-	object := display(r.Name)
+	object := r.Name.String()
 	what, isOther := notTables[r.Kind]
 	switch {
 	case r.Kind == ' ' && r.similar != "":

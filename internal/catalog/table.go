@@ -60,5 +60,3 @@ type Column struct {
 	Collation     string // quoted and qualified, where it is not the type's own; else ""
 	Deterministic bool   // equal exactly when the bytes are
 }
-
-func display(n migrate.TableName) string { return n.Schema + "." + n.Name }

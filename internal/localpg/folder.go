@@ -1,0 +1,91 @@
+package localpg
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+const (
+	folderPrefix = "shardctl-local-"
+	ownerLock    = "owner.lock"
+	// maxFolder leaves room for a socket's name below the 104 bytes that macOS
+	// allows for the path of a socket; Linux allows 108.
+	maxFolder = 80
+)
+
+// folder is the place of one server. As long as its owner lives it holds a file
+// lock in it; a folder whose lock is free was left by a process that was killed.
+type folder struct {
+	path string
+	lock *os.File
+}
+
+func newFolder(as *account) (*folder, error) {
+	base := os.TempDir()
+	if len(base)+len(folderPrefix)+10 > maxFolder {
+		base = "/tmp"
+	}
+	sweep(base)
+	path, err := os.MkdirTemp(base, folderPrefix)
+	if err != nil {
+		return nil, fmt.Errorf("make folder: %w", err)
+	}
+	f := &folder{path: path}
+	if f.lock, err = lockFile(filepath.Join(path, ownerLock)); err != nil {
+		_ = os.RemoveAll(path)
+		return nil, err
+	}
+	if err := as.own(path); err != nil {
+		_ = f.remove()
+		return nil, fmt.Errorf("hand %s to user %s: %w", path, serverAccount, err)
+	}
+	return f, nil
+}
+
+func (f *folder) file(name string) string { return filepath.Join(f.path, name) }
+
+func (f *folder) remove() error {
+	err := os.RemoveAll(f.path)
+	_ = f.lock.Close()
+	return err
+}
+
+// write puts a file of the account there.
+func (f *folder) write(as *account, name, text string) error {
+	path := f.file(name)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		return err
+	}
+	return as.own(path)
+}
+
+func lockFile(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = file.Close()
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return file, nil
+}
+
+// sweep removes the folders whose owner is gone. A folder without a lock file is
+// just being made, or another user's: it is left alone.
+func sweep(base string) {
+	paths, _ := filepath.Glob(filepath.Join(base, folderPrefix+"*"))
+	for _, path := range paths {
+		if _, err := os.Stat(filepath.Join(path, ownerLock)); err != nil {
+			continue
+		}
+		lock, err := lockFile(filepath.Join(path, ownerLock))
+		if err != nil {
+			continue
+		}
+		_ = os.RemoveAll(path)
+		_ = lock.Close()
+	}
+}

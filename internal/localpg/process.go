@@ -1,0 +1,129 @@
+package localpg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// process is a running child whose output goes to a file.
+type process struct {
+	cmd  *exec.Cmd
+	name string
+	log  string
+	done chan struct{} // closed by the goroutine of startProcess when the child is gone
+}
+
+// startProcess runs the command in a folder, as the account. The child is
+// started from a thread that waits for it, because the kernel's parent death
+// signal is about the thread that started it, not about the whole process.
+func startProcess(as *account, dir, log, path string, args ...string) (*process, error) {
+	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("open log %s: %w", log, err)
+	}
+	cmd := exec.Command(path, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, out
+	cmd.Env = environment(dir)
+	cmd.SysProcAttr = attributes(as)
+	p := &process{cmd: cmd, name: path, log: log, done: make(chan struct{})}
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer close(p.done)
+		defer func() { _ = out.Close() }()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // how it ended is read from the log
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: %w", path, err)
+	}
+	return p, nil
+}
+
+// environment is the caller's without PostgreSQL's own variables, which would
+// change what a server or initdb does, and with messages in English.
+func environment(home string) []string {
+	kept := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "PG") || strings.HasPrefix(v, "HOME=") || strings.HasPrefix(v, "LC_")
+	})
+	return append(kept, "HOME="+home, "LC_ALL=C")
+}
+
+func (p *process) pid() int { return p.cmd.Process.Pid }
+
+func (p *process) running() bool {
+	if p == nil {
+		return false
+	}
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// end sends the signal and waits until the process is gone; one that does not
+// go in time is killed, which is an error.
+func (p *process) end(ctx context.Context, signal syscall.Signal) error {
+	if !p.running() {
+		return nil
+	}
+	if err := p.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("signal %s (pid %d): %w", p.name, p.pid(), err)
+	}
+	select {
+	case <-p.done:
+		return nil
+	case <-ctx.Done():
+		_ = p.cmd.Process.Kill()
+		<-p.done
+		return fmt.Errorf("stop %s (pid %d): did not end in time and was killed: %w", p.name, p.pid(), ctx.Err())
+	}
+}
+
+// waitReady polls the check until it succeeds, the process ends or time is up.
+func (p *process) waitReady(ctx context.Context, check func(context.Context) error) error {
+	poll := time.NewTicker(10 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		err := check(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.done:
+			return fmt.Errorf("start %s: it ended at once: %s", p.name, p.logTail())
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s: %w: %s", p.name, errors.Join(ctx.Err(), err), p.logTail())
+		case <-poll.C:
+		}
+	}
+}
+
+// logTail gives the last lines of the log, on one line.
+func (p *process) logTail() string { return tail(p.log) }
+
+func tail(path string) string {
+	const keep = 1000
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	if len(text) > keep {
+		text = text[len(text)-keep:]
+	}
+	return strings.Join(strings.Split(strings.TrimSpace(string(text)), "\n"), " | ")
+}

@@ -1,0 +1,21 @@
+package pgtest
+
+import (
+	"testing"
+	"time"
+)
+
+// Eventually polls the condition, and fails the test if it does not hold before
+// the timeout. It is called from the goroutine of the test.
+func Eventually(t testing.TB, timeout time.Duration, condition func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(timeout)
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	for !condition() {
+		if time.Now().After(deadline) {
+			t.Fatalf("pgtest: the condition did not hold within %s", timeout)
+		}
+		<-poll.C
+	}
+}

@@ -126,7 +126,7 @@ func (c *Cluster) firstStart(ctx context.Context) error {
 		if c.port, err = FreePort(); err != nil {
 			return err
 		}
-		if err = c.Start(ctx); err == nil || !strings.Contains(err.Error(), "could not bind") {
+		if err = c.Start(ctx); err == nil || !c.server.said("could not bind") {
 			return err
 		}
 	}
@@ -142,12 +142,22 @@ func (c *Cluster) Start(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	for {
+		err := c.startOnce(ctx)
+		// After a kill -9 the backends take a moment to see that they are alone.
+		if err == nil || ctx.Err() != nil || !c.server.said("pre-existing shared memory block") {
+			return err
+		}
+	}
+}
+
+func (c *Cluster) startOnce(ctx context.Context) error {
 	server, err := startProcess(c.account, c.folder.path, c.LogFile(), c.options.BinDir+"/postgres",
 		"-D", c.dataDir(), "-p", fmt.Sprint(c.port))
+	c.server = server
 	if err != nil {
 		return err
 	}
-	c.server = server
 	return server.waitReady(ctx, func(ctx context.Context) error { return answers(ctx, c.DSN("postgres")) })
 }
 

@@ -18,6 +18,7 @@ type process struct {
 	cmd  *exec.Cmd
 	name string
 	log  string
+	from int64         // where in the log this process began to write
 	done chan struct{} // closed by the goroutine of startProcess when the child is gone
 }
 
@@ -29,11 +30,15 @@ func startProcess(as *account, dir, log, path string, args ...string) (*process,
 	if err != nil {
 		return nil, fmt.Errorf("open log %s: %w", log, err)
 	}
+	info, err := out.Stat()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("stat log %s: %w", log, err), out.Close())
+	}
 	cmd := exec.Command(path, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, out
 	cmd.Env = environment(dir)
 	cmd.SysProcAttr = attributes(as)
-	p := &process{cmd: cmd, name: path, log: log, done: make(chan struct{})}
+	p := &process{cmd: cmd, name: path, log: log, from: info.Size(), done: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
@@ -113,17 +118,23 @@ func (p *process) waitReady(ctx context.Context, check func(context.Context) err
 	}
 }
 
-// logTail gives the last lines of the log, on one line.
-func (p *process) logTail() string { return tail(p.log) }
+// said reports whether the process wrote the text into its log.
+func (p *process) said(text string) bool { return p != nil && strings.Contains(p.output(), text) }
 
-func tail(path string) string {
+// logTail gives the last that the process wrote into its log, on one line.
+func (p *process) logTail() string {
 	const keep = 1000
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err.Error()
-	}
+	text := strings.TrimSpace(p.output())
 	if len(text) > keep {
-		text = text[len(text)-keep:]
+		text = "…" + strings.ToValidUTF8(text[len(text)-keep:], "")
 	}
-	return strings.Join(strings.Split(strings.TrimSpace(string(text)), "\n"), " | ")
+	return strings.ReplaceAll(text, "\n", " | ")
+}
+
+func (p *process) output() string {
+	text, err := os.ReadFile(p.log)
+	if err != nil || int64(len(text)) < p.from {
+		return fmt.Sprintf("(its log %s cannot be read: %v)", p.log, err)
+	}
+	return string(text[p.from:])
 }

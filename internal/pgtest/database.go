@@ -151,8 +151,10 @@ func (db *Database) with(t testing.TB, sql string, f func(context.Context, *pgx.
 	}
 }
 
+// open connects, also again after the test ended the connection's backend or
+// restarted the server.
 func (db *Database) open(ctx context.Context) error {
-	if db.conn != nil && !db.conn.IsClosed() {
+	if db.conn != nil && db.conn.Ping(ctx) == nil {
 		return nil
 	}
 	config, err := pgx.ParseConfig(db.DSN())

@@ -23,6 +23,9 @@ UNION ALL SELECT 'subscription ' || subname FROM pg_subscription s JOIN pg_datab
 func (db *Database) leave(t testing.TB) {
 	t.Helper()
 	db.close()
+	if own, ok := db.server.(*Cluster); ok && !own.Running() {
+		return // the test stopped its own server, which is removed with all on it
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, db.server.DSN("postgres"))

@@ -45,21 +45,3 @@ func TestNamesDiffer(t *testing.T) {
 		}
 	}
 }
-
-func TestLockKeysDiffer(t *testing.T) {
-	keys := map[int64]string{}
-	for name, key := range map[string]int64{
-		"control":       logschema.ControlLock("m"),
-		"ownership":     logschema.OwnershipLock("m", "db"),
-		"table 1":       logschema.TableLock("m", 1),
-		"table 11":      logschema.TableLock("m1", 1),
-		"lease":         logschema.LeaseLock("m", "applier"),
-		"lease shifted": logschema.LeaseLock("ma", "pplier"),
-		"prepare":       logschema.PrepareLock("m"),
-	} {
-		if other, ok := keys[key]; ok {
-			t.Errorf("%s and %s share the key %d", name, other, key)
-		}
-		keys[key] = name
-	}
-}

@@ -74,11 +74,25 @@ func (j *Journal) Record(ctx context.Context, q postgres.Querier, step, outcome 
 	return WriteEntry(ctx, q, j.Migration, e)
 }
 
+const insertEntry = `INSERT INTO shardctl.journal (migration, id, at, attempt, command, step, outcome, os_user, host, pid, detail)
+	VALUES ($1, $2, coalesce($3, clock_timestamp()), $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT DO NOTHING`
+
+func (e Entry) values(migration string) []any {
+	var at *time.Time // the server's clock for a new row
+	if !e.At.IsZero() {
+		at = &e.At
+	}
+	return []any{migration, [16]byte(e.ID), at, [16]byte(e.Attempt), e.Command, e.Step, e.Outcome, e.OSUser, e.Host, e.PID, e.Detail}
+}
+
+// QueueEntry adds the copy of a row to a batch; a row that is there stays.
+func QueueEntry(batch *pgx.Batch, migration string, e Entry) {
+	batch.Queue(insertEntry, e.values(migration)...)
+}
+
 // WriteEntry writes a row, or a copy of one; a row that is there stays.
 func WriteEntry(ctx context.Context, q postgres.Querier, migration string, e Entry) error {
-	const sql = `INSERT INTO shardctl.journal (migration, id, attempt, command, step, outcome, os_user, host, pid, detail)
-	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING`
-	_, err := q.Exec(ctx, sql, migration, [16]byte(e.ID), [16]byte(e.Attempt), e.Command, e.Step, e.Outcome, e.OSUser, e.Host, e.PID, e.Detail)
+	_, err := q.Exec(ctx, insertEntry, e.values(migration)...)
 	if err != nil {
 		return fmt.Errorf("journal %s: %w", e.Step, err)
 	}

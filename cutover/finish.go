@@ -1,0 +1,124 @@
+package cutover
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/store"
+	"github.com/shardctl/shardctl/internal/topology"
+)
+
+// finishTimeout bounds the way from the point of no return to the release. Past
+// it the next run goes on from where this one stood.
+const finishTimeout = 30 * time.Second
+
+// finish carries out what the source's ownership rows say: every database opened
+// or closed, every router flipped, read back and released. It is idempotent, and it
+// is all that follows a point of no return, in either direction. A database that
+// cannot be reached does not keep the others' clients waiting; its error is returned
+// after the routers were released.
+func (w *window) finish(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
+	defer cancel()
+	owners, err := store.LoadOwnership(ctx, w.side, w.cfg.migration())
+	if err != nil {
+		return err
+	}
+	opened := w.rec.step(ctx, "open", func(ctx context.Context) error {
+		return w.each(ctx, func(ctx context.Context, name string, conn *pgx.Conn) error {
+			for _, o := range owners {
+				if o.Database == name {
+					return w.settle(ctx, conn, o, owners)
+				}
+			}
+			return store.ErrNotFound
+		})
+	})
+	flipped := w.flip(ctx, owners)
+	released := w.rec.step(ctx, "resume", w.resume)
+	if err := errors.Join(opened, flipped, released); err != nil {
+		return err
+	}
+	return errors.Join(w.disarm(ctx), w.copyJournal(ctx))
+}
+
+// settle makes one database what the source says it is, in one commit: control
+// row, fence, guards, triggers, and its copy of the ownership.
+func (w *window) settle(ctx context.Context, conn *pgx.Conn, o store.Ownership, all []store.Ownership) error {
+	return postgres.WithTx(ctx, conn, pgx.TxOptions{}, func(tx pgx.Tx) error {
+		c, err := store.ChangeControl(ctx, tx, w.cfg.migration())
+		if err != nil {
+			return err
+		}
+		if err := w.checkTerm(c.Term); err != nil {
+			return err
+		}
+		closed, err := w.tables.closed(ctx, tx, o.Database)
+		if err != nil {
+			return err
+		}
+		shut := o.Owner == store.OwnerSource
+		if c.Owner == o.Owner && c.Epoch == o.Epoch && closed == shut {
+			return nil
+		}
+		c.Owner, c.Epoch = o.Owner, o.Epoch
+		if err := store.SaveControl(ctx, tx, w.cfg.migration(), c); err != nil {
+			return err
+		}
+		if closed != shut {
+			if err := w.turn(ctx, tx, o.Database, shut); err != nil {
+				return err
+			}
+		}
+		for _, copied := range all {
+			if err := store.SaveOwnership(ctx, tx, w.cfg.migration(), copied); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (w *window) turn(ctx context.Context, tx pgx.Tx, name string, shut bool) error {
+	if shut {
+		return w.tables.closeDatabase(ctx, tx, name)
+	}
+	return w.tables.openDatabase(ctx, tx, name)
+}
+
+// flip writes the topology of the owners to every router and reads it back.
+func (w *window) flip(ctx context.Context, owners []store.Ownership) error {
+	doc, err := topology.Build(w.cfg.Layout.Spec, owners)
+	if err != nil {
+		return err
+	}
+	err = w.rec.step(ctx, "flip", func(ctx context.Context) error {
+		return w.routers(func(i int) error { return w.cfg.Routers[i].Commit(ctx, doc) })
+	})
+	if err != nil {
+		return err
+	}
+	return w.rec.step(ctx, "read back", func(ctx context.Context) error {
+		return w.routers(func(i int) error { return w.cfg.Routers[i].ReadBack(ctx, doc) })
+	})
+}
+
+// copyJournal gives every database a copy of the journal: after a cutover the
+// source may be the machine that dies.
+func (w *window) copyJournal(ctx context.Context) error {
+	entries, err := store.ReadJournal(ctx, w.side, w.cfg.migration(), 0)
+	if err != nil {
+		return err
+	}
+	return w.each(ctx, func(ctx context.Context, _ string, conn *pgx.Conn) error {
+		batch := &pgx.Batch{}
+		for _, e := range entries {
+			store.QueueEntry(batch, w.cfg.migration(), e)
+		}
+		return sendBatch(ctx, conn, batch, "copy the journal")
+	})
+}

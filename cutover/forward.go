@@ -1,0 +1,190 @@
+package cutover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/store"
+	"github.com/shardctl/shardctl/migrate"
+)
+
+// Cutover moves all shards from the source to the databases, or brings an attempt
+// that was stopped to its end. The error, if any, is a *migrate.Failure with the
+// exit code of the outcome; the report is valid with an error too.
+func Cutover(ctx context.Context, cfg Config) (Report, error) {
+	return attempt(ctx, cfg, Forward, func(w *window, s standing) (Outcome, error) {
+		all, none := s.owned()
+		switch {
+		case all && s.settled():
+			return Nothing, w.finish(ctx) // a router may still be held, or a file stale
+		case all:
+			return Done, w.finish(ctx)
+		case !none:
+			return Refused, migrate.Refuse("cutover.partial", "", "only some databases own their shards", "run shardctl rollback first")
+		}
+		return w.forward(ctx, s)
+	})
+}
+
+// attempt opens the window, takes the applier's lease, raises the terms, and lets
+// fn act on the standing.
+func attempt(ctx context.Context, cfg Config, d Direction, fn func(*window, standing) (Outcome, error)) (report Report, err error) {
+	report = Report{Outcome: Refused, Databases: cfg.databaseNames(), Steps: []Step{}}
+	defer func() {
+		if err != nil {
+			reason := err.Error()
+			report.Reason = &reason
+		}
+	}()
+	w, err := openWindow(ctx, cfg, d, &report)
+	defer w.close(ctx)
+	if err != nil {
+		return report, err
+	}
+	lease, err := w.takeOver(ctx, d)
+	if err != nil {
+		return report, err
+	}
+	defer w.handBack(ctx, lease)
+	if w.applier, err = cfg.Applier(ctx, w.term); err != nil {
+		return report, err
+	}
+	s, err := w.observe(ctx)
+	if err != nil {
+		return report, err
+	}
+	report.Outcome, err = fn(w, s)
+	return report, err
+}
+
+// forward is a cutover from its gates to its end.
+func (w *window) forward(ctx context.Context, s standing) (Outcome, error) {
+	// An attempt that was killed before its commit may have left a router held.
+	if err := w.resume(ctx); err != nil {
+		return Refused, err
+	}
+	if err := w.gates(ctx, Forward); err != nil {
+		return Refused, err
+	}
+	tx, backend, err := w.preLock(ctx)
+	if err != nil {
+		return Refused, err
+	}
+	epoch := s.epoch + 1
+	err = w.hold(ctx, Forward, backend, func(ctx context.Context) error { return w.drainForward(ctx, tx, epoch) })
+	if err == nil {
+		err = w.rec.step(ctx, "commit", func(ctx context.Context) error { return w.commit(ctx, tx, backend, epoch) })
+		if err != nil && !errors.Is(err, errUndone) {
+			return Ambiguous, unknown(Forward, err)
+		}
+	}
+	if err != nil {
+		return w.undo(ctx, Forward, tx, nil, err)
+	}
+	return Done, w.finish(context.WithoutCancel(ctx))
+}
+
+// drainForward is what happens inside the window up to the commit.
+func (w *window) drainForward(ctx context.Context, tx pgx.Tx, epoch int64) error {
+	var owners []store.Ownership
+	err := w.rec.step(ctx, "lock", func(ctx context.Context) (err error) {
+		if owners, err = w.ownAll(ctx, tx); err != nil {
+			return err
+		}
+		deadline, _ := ctx.Deadline()
+		return postgres.UpgradeLock(ctx, tx, "SHARE ROW EXCLUSIVE", w.tables.source(), deadline)
+	})
+	if err != nil {
+		return err
+	}
+	if err := w.rec.step(ctx, "drain", func(ctx context.Context) error { return w.applier.DrainForward(ctx, w.cfg.databaseNames()) }); err != nil {
+		return err
+	}
+	if err := w.rec.step(ctx, "sequences", w.sequencesForward); err != nil {
+		return err
+	}
+	if err := w.rec.step(ctx, "delta", func(ctx context.Context) error { return w.cfg.Verifier.Exact(ctx, w.cfg.databaseNames()) }); err != nil {
+		return err
+	}
+	return w.rec.step(ctx, "fence", func(ctx context.Context) error {
+		for _, name := range w.cfg.databaseNames() {
+			if err := w.tables.closeSource(ctx, tx, name); err != nil {
+				return err
+			}
+		}
+		if err := w.moveOwnership(ctx, tx, owners, epoch, true, migrate.CutOver); err != nil {
+			return err
+		}
+		end := time.Now().Add(w.cfg.Layout.Spec.Cutover.RollbackWindow)
+		return store.SetWindowEnd(ctx, tx, w.cfg.migration(), &end)
+	})
+}
+
+// preLock begins the lock transaction on the source and takes the pre-lock: it
+// keeps autovacuum away and blocks nobody.
+func (w *window) preLock(ctx context.Context) (tx pgx.Tx, backend postgres.Backend, err error) {
+	err = w.rec.step(ctx, "pre-lock", func(ctx context.Context) error {
+		if backend, err = postgres.ReadBackend(ctx, w.lock); err != nil {
+			return err
+		}
+		if tx, err = w.lock.Begin(ctx); err != nil {
+			return fmt.Errorf("begin the lock transaction: %w", err)
+		}
+		return postgres.PreLock(ctx, tx, w.tables.source())
+	})
+	return tx, backend, err
+}
+
+// hold arms the watchdog, pauses the routers and runs fn inside the budget.
+func (w *window) hold(ctx context.Context, d Direction, backend postgres.Backend, fn func(context.Context) error) error {
+	if err := w.arm(ctx, d, backend); err != nil {
+		return err
+	}
+	if err := w.boundLock(ctx); err != nil {
+		return err
+	}
+	if err := w.rec.step(ctx, "pause", w.pause); err != nil {
+		return err
+	}
+	ctx, cancel := w.budget(ctx)
+	defer cancel()
+	if err := fn(ctx); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// undo brings everything back to where it was: the lock transaction, whatever
+// reopen undoes, the routers, the watchdog. It runs on a context of its own.
+func (w *window) undo(ctx context.Context, d Direction, tx pgx.Tx, reopen func(context.Context) error, cause error) (Outcome, error) {
+	clean, cancel := postgres.Cleanup(ctx)
+	defer cancel()
+	err := w.rec.step(clean, "undo", func(clean context.Context) error {
+		errs := []error{rollbackTx(clean, tx)}
+		if reopen != nil {
+			errs = append(errs, reopen(clean))
+		}
+		errs = append(errs, w.resume(clean), w.disarm(clean))
+		return errors.Join(errs...)
+	})
+	if err != nil {
+		return Ambiguous, unknown(d, errors.Join(cause, err))
+	}
+	if w.paused.IsZero() {
+		return Refused, cause
+	}
+	return Aborted, aborted(d, cause)
+}
+
+func rollbackTx(ctx context.Context, tx pgx.Tx) error {
+	err := tx.Rollback(ctx)
+	if err == nil || errors.Is(err, pgx.ErrTxClosed) || tx.Conn().IsClosed() || tx.Conn().PgConn().IsBusy() {
+		return nil // a session that is gone has rolled back
+	}
+	return tx.Conn().Close(ctx) // so does one that is closed
+}

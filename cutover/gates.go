@@ -1,0 +1,142 @@
+package cutover
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/migrate"
+)
+
+// catchUpRounds bounds the drains before the window: if the lag does not become
+// small in that many, the writers outrun the applier.
+const catchUpRounds = 20
+
+// gates refuses a switch that could not be finished in its budget, before
+// anything waits. Each gate is a step of its own, so that the report shows figures.
+func (w *window) gates(ctx context.Context, d Direction) error {
+	checks := []struct {
+		name string
+		run  func(context.Context) error
+	}{
+		{"gate: verified", w.gateVerified},
+		{"gate: copied", w.gateCopied},
+		{"gate: capture", func(ctx context.Context) error {
+			return w.cfg.applierBlocked(ctx, w.applier, d == Back)
+		}},
+		{"gate: routers", w.gateRouters},
+		{"gate: reverse proven", func(ctx context.Context) error { return w.applier.ProveReverse(ctx, w.cfg.databaseNames()) }},
+		{"gate: sequence lanes", w.setLanes},
+		{"gate: blockers", w.gateBlockers},
+		{"gate: level", func(ctx context.Context) error { return w.gateLevel(ctx, d) }},
+	}
+	for _, c := range checks {
+		if d == Back && backSkips[c.name] {
+			continue
+		}
+		if err := w.rec.step(ctx, c.name, c.run); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// backSkips: a rollback must be possible at any time after a cutover, also when no
+// pass of verify is fresh; the copy and the lanes were judged on the way forward.
+var backSkips = map[string]bool{"gate: verified": true, "gate: copied": true, "gate: reverse proven": true, "gate: sequence lanes": true}
+
+func (c Config) applierBlocked(ctx context.Context, a Applier, reverse bool) error {
+	return a.Blocked(ctx, c.databaseNames(), reverse)
+}
+
+func (w *window) gateVerified(ctx context.Context) error {
+	return w.cfg.Verifier.Gate(ctx, w.cfg.databaseNames(), w.cfg.Layout.Spec.Cutover.VerifyMaxAge)
+}
+
+func (w *window) gateCopied(ctx context.Context) error {
+	for _, name := range w.cfg.databaseNames() {
+		if err := w.cfg.Copy.Whole(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gateRouters asks every router whether it can be driven, and for what forbids it.
+func (w *window) gateRouters(ctx context.Context) error {
+	return w.routers(func(i int) error {
+		r := w.cfg.Routers[i]
+		desc, err := r.Describe(ctx)
+		if err != nil {
+			return err
+		}
+		for _, f := range desc.Findings {
+			if f.Severity == migrate.SeverityError {
+				return migrate.Refuse(f.ID, f.Object, f.Message, "mend the pooler's configuration")
+			}
+		}
+		return nil
+	})
+}
+
+// gateBlockers names transactions that hold a lock in our way for longer than the
+// budget, and prepared ones. A long reader does not hold up the lock and is let be.
+func (w *window) gateBlockers(ctx context.Context) error {
+	found, err := blockers(ctx, w.side, w.tables.source(), w.cfg.MaxPause/4)
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	return migrate.Refuse("cutover.blocked", "source", "open transactions hold locks on migrated tables: "+strings.Join(found, "; "),
+		"wait for them or end them, then run the command again")
+}
+
+func blockers(ctx context.Context, q postgres.Querier, tables []string, older time.Duration) ([]string, error) {
+	const sql = `SELECT DISTINCT coalesce(format('pid %s (%s, open for %s): %s', a.pid, coalesce(nullif(a.application_name, ''), a.usename), date_trunc('milliseconds', clock_timestamp() - a.xact_start), left(a.query, 80)),
+	  'prepared transaction ' || p.gid)
+	FROM pg_locks l
+	LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+	LEFT JOIN pg_prepared_xacts p ON l.pid IS NULL AND l.virtualtransaction = '-1/' || p.transaction
+	WHERE l.granted AND l.relation = ANY (SELECT to_regclass(t) FROM unnest($1::text[]) t) AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+	  AND l.mode NOT IN ('AccessShareLock', 'RowShareLock') AND l.pid IS DISTINCT FROM pg_backend_pid()
+	  AND (l.pid IS NULL OR clock_timestamp() - a.xact_start > $2::interval) AND coalesce(a.backend_type, '') <> 'autovacuum worker'`
+	rows, err := q.Query(ctx, sql, tables, older)
+	if err != nil {
+		return nil, fmt.Errorf("look for blocking transactions: %w", err)
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
+}
+
+// gateLevel drains until a drain takes less than an eighth of the budget, and
+// compares what was touched, so that little is left for the window.
+func (w *window) gateLevel(ctx context.Context, d Direction) error {
+	limit := w.cfg.MaxPause / 8
+	var took time.Duration
+	for range catchUpRounds {
+		start := time.Now()
+		if err := w.drain(ctx, d); err != nil {
+			return err
+		}
+		took = time.Since(start)
+		for _, name := range w.cfg.databaseNames() {
+			if err := w.cfg.Verifier.Delta(ctx, name); err != nil {
+				return err
+			}
+		}
+		if took <= limit {
+			return nil
+		}
+	}
+	return migrate.Refuse("cutover.lag", "catchup", fmt.Sprintf("the last drain took %s, more than the %s that a pause of %s allows", took.Round(time.Millisecond), limit, w.cfg.MaxPause),
+		"let catchup run until the lag is small, or write less")
+}
+
+func (w *window) drain(ctx context.Context, d Direction) error {
+	if d == Back {
+		return w.applier.DrainReverse(ctx, w.cfg.databaseNames())
+	}
+	return w.applier.DrainForward(ctx, w.cfg.databaseNames())
+}

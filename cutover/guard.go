@@ -1,0 +1,182 @@
+package cutover
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/store"
+)
+
+// The watchdog's protocol, a line each way: the watchdog says "ready" when its
+// sessions are open; "arm {json}" is answered "armed" and starts the deadline;
+// "disarm" is answered "disarmed" and ends it. A pipe that closes while armed means
+// that the command died: the watchdog acts at once.
+const (
+	sayReady    = "ready"
+	sayArm      = "arm "
+	sayArmed    = "armed"
+	sayDisarm   = "disarm"
+	sayDisarmed = "disarmed"
+)
+
+// arming is what "arm" carries.
+type arming struct {
+	Deadline time.Duration      `json:"deadline"`
+	Backends []postgres.Backend `json:"backends"`
+}
+
+// arm starts the watchdog, if there is one, and waits until it guards.
+func (w *window) arm(ctx context.Context, d Direction, lock postgres.Backend) error {
+	if w.cfg.Watchdog == nil {
+		return nil
+	}
+	return w.rec.step(ctx, "watchdog", func(ctx context.Context) (err error) {
+		side, err := postgres.ReadBackend(ctx, w.side)
+		if err != nil {
+			return err
+		}
+		if w.guard, err = w.cfg.Watchdog(ctx, Watch{Direction: d, Deadline: w.cfg.MaxPause}); err != nil {
+			return err
+		}
+		if err := w.guard.Arm(ctx, []postgres.Backend{lock, side}); err != nil {
+			return err
+		}
+		w.armed = time.Now()
+		return nil
+	})
+}
+
+func (w *window) disarm(ctx context.Context) error {
+	if w.guard == nil {
+		return nil
+	}
+	guard := w.guard
+	w.guard = nil
+	return guard.Disarm(ctx)
+}
+
+// Guard is the watchdog's process: it opens its own sessions, guards windows as it
+// is told on in, and returns when the pipe closes or after it has acted. Err says
+// what it could not do; acted whether it had to. It never looks at ctx's signals
+// in the middle of acting.
+func Guard(ctx context.Context, cfg Config, d Direction, in io.Reader, out io.Writer) (acted bool, err error) {
+	report := Report{}
+	w, err := openWindow(ctx, cfg, d, &report)
+	defer w.close(ctx)
+	if err != nil {
+		return false, err
+	}
+	w.rec.journal = store.NewJournal(cfg.migration(), "watchdog")
+	if _, err := fmt.Fprintln(out, sayReady); err != nil {
+		return false, err
+	}
+	lines := make(chan string)
+	go func() { // ends with the pipe; closes lines
+		defer close(lines)
+		for s := bufio.NewScanner(in); s.Scan(); {
+			lines <- s.Text()
+		}
+	}()
+	return w.guardLoop(ctx, d, lines, out)
+}
+
+func (w *window) guardLoop(ctx context.Context, d Direction, lines <-chan string, out io.Writer) (bool, error) {
+	var a arming
+	var deadline <-chan time.Time
+	for {
+		select {
+		case <-deadline:
+			return true, w.act(ctx, d, a.Backends)
+		case line, open := <-lines:
+			switch {
+			case !open && deadline == nil:
+				return false, nil
+			case !open:
+				return true, w.act(ctx, d, a.Backends)
+			case line == sayDisarm:
+				_, err := fmt.Fprintln(out, sayDisarmed)
+				return false, err
+			}
+			if len(line) < len(sayArm) || json.Unmarshal([]byte(line[len(sayArm):]), &a) != nil {
+				return false, fmt.Errorf("watchdog: unknown request %q", line)
+			}
+			deadline = time.After(a.Deadline)
+			if _, err := fmt.Fprintln(out, sayArmed); err != nil {
+				return false, err
+			}
+		}
+	}
+}
+
+// act ends a window whose command died or hangs. First its backends are gone, then
+// the term is raised in one committed transaction; only then it does what the owner
+// that was found there says: undo and release, or finish.
+func (w *window) act(ctx context.Context, d Direction, backends []postgres.Backend) error {
+	ctx = context.WithoutCancel(ctx)
+	err := w.fenceOff(ctx, backends)
+	if err == nil {
+		w.paused = time.Now()
+		return w.finish(ctx)
+	}
+	if d == Forward {
+		// The source cannot be asked, so nothing of the databases is touched: they stay closed.
+		return errors.Join(err, w.resume(ctx))
+	}
+	return errors.Join(err, w.releaseBack(ctx))
+}
+
+// fenceOff makes the guarded command harmless and takes the window over.
+func (w *window) fenceOff(ctx context.Context, backends []postgres.Backend) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	for _, b := range backends {
+		if err := postgres.TerminateBackend(ctx, w.side, b); err != nil {
+			return err
+		}
+	}
+	var err error
+	if w.term, err = store.NextTerm(ctx, w.side); err != nil {
+		return err
+	}
+	return store.RaiseTerms(ctx, w.side, w.databases, w.cfg.migration(), w.term)
+}
+
+// releaseBack ends a rollback's window without the source: if fewer than all
+// databases were closed, the source cannot have committed and cannot any more once
+// the terms are raised, so they are opened. If all were, nothing is opened.
+func (w *window) releaseBack(ctx context.Context) error {
+	closed := 0
+	err := w.each(ctx, func(ctx context.Context, name string, conn *pgx.Conn) error {
+		c, err := store.LoadControl(ctx, conn, w.cfg.migration())
+		if err != nil {
+			return err
+		}
+		return store.RaiseControlTerm(ctx, conn, w.cfg.migration(), c.Term+1)
+	})
+	for _, name := range w.cfg.databaseNames() {
+		shut, lookErr := w.tables.closed(ctx, w.databases[name], name)
+		if err = errors.Join(err, lookErr); shut {
+			closed++
+		}
+	}
+	if err != nil || closed == len(w.cfg.Databases) {
+		return errors.Join(err, w.resume(ctx), errors.New("all databases are closed and the source cannot be asked: a person must look"))
+	}
+	err = w.each(ctx, func(ctx context.Context, name string, conn *pgx.Conn) error {
+		return postgres.WithTx(ctx, conn, pgx.TxOptions{}, func(tx pgx.Tx) error {
+			if _, err := store.ChangeControl(ctx, tx, w.cfg.migration()); err != nil {
+				return err
+			}
+			return w.tables.openDatabase(ctx, tx, name)
+		})
+	})
+	return errors.Join(err, w.resume(ctx))
+}

@@ -1,0 +1,83 @@
+package cutover
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/store"
+	"github.com/shardctl/shardctl/migrate"
+)
+
+// handoverWait is how long a running catchup has to answer.
+const handoverWait = 2 * time.Second
+
+// takeOver asks a running catchup to hand over, takes the applier's lease and
+// raises the terms: from here on no older process commits anything.
+func (w *window) takeOver(ctx context.Context, d Direction) (*store.Lease, error) {
+	var lease *store.Lease
+	err := w.rec.step(ctx, "take over", func(ctx context.Context) (err error) {
+		if err := w.askHandover(ctx, d); err != nil {
+			return err
+		}
+		if lease, err = store.Acquire(ctx, w.cfg.Source, w.cfg.migration(), store.Applier); err != nil {
+			return err
+		}
+		w.term = lease.Term
+		return store.RaiseTerms(ctx, w.side, w.databases, w.cfg.migration(), w.term)
+	})
+	if err != nil {
+		w.handBack(ctx, lease)
+		return nil, err
+	}
+	return lease, nil
+}
+
+func (w *window) askHandover(ctx context.Context, d Direction) error {
+	_, err := store.Holder(ctx, w.side, w.cfg.migration(), store.Applier)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := store.RequestHandover(ctx, w.side, w.cfg.migration(), string(d)); err != nil {
+		return err
+	}
+	deadline := time.Now().Add(handoverWait)
+	for time.Now().Before(deadline) {
+		answered, err := store.HandoverAnswered(ctx, w.side, w.cfg.migration())
+		if err != nil || answered {
+			return err
+		}
+		if err := wait(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return errors.Join(&migrate.Failure{Code: "handover.no_answer", Object: "catchup", Message: "it did not hand over within 2 s",
+		Hint: "look at the running catchup, stop it if it hangs, then run the command again", Exit: migrate.ExitLeaseHeld},
+		store.ClearHandover(ctx, w.side, w.cfg.migration()))
+}
+
+// handBack releases the applier's lease and lets a waiting catchup go on.
+func (w *window) handBack(ctx context.Context, lease *store.Lease) {
+	ctx, cancel := postgres.Cleanup(ctx)
+	defer cancel()
+	if lease != nil {
+		lease.Release(ctx)
+	}
+	// A request that stays is withdrawn by the next command; catchup goes on when no operator lease is held.
+	_ = store.ClearHandover(ctx, w.side, w.cfg.migration())
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

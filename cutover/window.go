@@ -1,0 +1,165 @@
+package cutover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/store"
+	"github.com/shardctl/shardctl/migrate"
+)
+
+// commitReserve is the share of the budget kept for what follows the drains: commit,
+// open, flip, release. An attempt that has used the rest before its commit aborts.
+const commitReserve = 0.35
+
+// window is one attempt: its sessions, its recorder, its budget.
+type window struct {
+	cfg       Config
+	tables    tables
+	term      int64
+	lock      *pgx.Conn // source: the lock transaction
+	side      *pgx.Conn // source: journal and reads
+	databases map[string]*pgx.Conn
+	rec       *recorder
+	applier   Applier
+	guard     Watchdog
+	armed     time.Time // when the watchdog's deadline began
+	paused    time.Time // zero before the first PAUSE
+}
+
+// openWindow opens the sessions. The caller closes it.
+func openWindow(ctx context.Context, cfg Config, command Direction, report *Report) (*window, error) {
+	w := &window{cfg: cfg, tables: newTables(cfg.Layout), databases: map[string]*pgx.Conn{}}
+	var err error
+	if w.lock, err = postgres.Connect(ctx, cfg.Source, string(command)); err != nil {
+		return w, err
+	}
+	if w.side, err = postgres.Connect(ctx, cfg.Source, string(command)+" journal"); err != nil {
+		return w, err
+	}
+	for _, d := range cfg.Databases {
+		conn, err := postgres.Connect(ctx, d, string(command))
+		if err != nil {
+			return w, err
+		}
+		w.databases[d.Name] = conn
+	}
+	w.rec = &recorder{journal: store.NewJournal(cfg.migration(), string(command)), q: w.side, observe: cfg.Observe, report: report}
+	return w, nil
+}
+
+func (w *window) close(ctx context.Context) {
+	postgres.CloseQuietly(ctx, w.lock)
+	postgres.CloseQuietly(ctx, w.side)
+	for _, conn := range w.databases {
+		postgres.CloseQuietly(ctx, conn)
+	}
+}
+
+// each runs fn for every database at once and joins the errors.
+func (w *window) each(ctx context.Context, fn func(ctx context.Context, name string, conn *pgx.Conn) error) error {
+	var g errgroup.Group
+	errs := make([]error, len(w.cfg.Databases))
+	for i, name := range w.cfg.databaseNames() {
+		g.Go(func() error {
+			if err := fn(ctx, name, w.databases[name]); err != nil {
+				errs[i] = fmt.Errorf("database %s: %w", name, err)
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // fn's errors are in errs
+	return errors.Join(errs...)
+}
+
+// routers runs fn for every router at once and joins the errors.
+func (w *window) routers(fn func(i int) error) error {
+	var g errgroup.Group
+	errs := make([]error, len(w.cfg.Routers))
+	for i := range w.cfg.Routers {
+		g.Go(func() error { errs[i] = fn(i); return nil })
+	}
+	_ = g.Wait()
+	return errors.Join(errs...)
+}
+
+// budget gives a context that ends when the part of max_pause that may be used
+// before the commit is over.
+func (w *window) budget(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithDeadline(ctx, w.paused.Add(time.Duration(float64(w.cfg.MaxPause)*(1-commitReserve))))
+}
+
+// pause holds all routers. If one cannot be held in a third of the budget, all
+// are released.
+func (w *window) pause(ctx context.Context) error {
+	// A process that was stopped after it had armed the watchdog may wake up when the
+	// watchdog has acted: it must not hold anything again.
+	if !w.armed.IsZero() && time.Since(w.armed) > w.cfg.MaxPause/4 {
+		return fmt.Errorf("held up for %s before PAUSE", time.Since(w.armed).Round(time.Millisecond))
+	}
+	w.paused = time.Now()
+	ctx, cancel := context.WithDeadline(ctx, w.paused.Add(w.cfg.MaxPause/3))
+	defer cancel()
+	return w.routers(func(i int) error { return w.cfg.Routers[i].Pause(ctx) })
+}
+
+// resume releases all routers, whatever the caller's context says.
+func (w *window) resume(ctx context.Context) error {
+	ctx, cancel := postgres.Cleanup(ctx)
+	defer cancel()
+	err := w.routers(func(i int) error { return w.cfg.Routers[i].Resume(ctx) })
+	if err == nil && !w.paused.IsZero() && w.rec.report.Pause.Router == nil {
+		ms := float64(time.Since(w.paused).Microseconds()) / 1000
+		w.rec.report.Pause.Router = &ms
+	}
+	return err
+}
+
+// checkTerm is the guard of every change: a process whose term was passed does nothing.
+func (w *window) checkTerm(term int64) error {
+	if term != w.term {
+		return fmt.Errorf("term %d, ours is %d: %w", term, w.term, store.ErrTerm)
+	}
+	return nil
+}
+
+// ownAll locks the source's ownership rows alone, in one order, and checks the term.
+func (w *window) ownAll(ctx context.Context, tx pgx.Tx) ([]store.Ownership, error) {
+	owners, err := store.LoadOwnership(ctx, tx, w.cfg.migration())
+	if err != nil {
+		return nil, err
+	}
+	for i := range owners {
+		if owners[i], err = store.ChangeOwnership(ctx, tx, w.cfg.migration(), owners[i].Database); err != nil {
+			return nil, err
+		}
+		if err := w.checkTerm(owners[i].Term); err != nil {
+			return nil, err
+		}
+	}
+	return owners, nil
+}
+
+// boundLock lets the server end the lock transaction of a process that stopped:
+// writers must not wait longer than the budget for a command that cannot go on.
+func (w *window) boundLock(ctx context.Context) error {
+	return postgres.QuickTimeouts(ctx, w.lock, w.cfg.MaxPause, w.cfg.MaxPause)
+}
+
+// aborted is the failure of an attempt that was undone in time.
+func aborted(d Direction, cause error) error {
+	return &migrate.Failure{Code: string(d) + ".aborted", Message: "aborted, traffic is where it was", Exit: migrate.ExitAborted,
+		Hint: "mend the cause and run shardctl " + string(d) + " again", Err: cause}
+}
+
+// unknown is the failure of an attempt whose commit could not be read back.
+func unknown(d Direction, cause error) error {
+	return &migrate.Failure{Code: string(d) + ".ambiguous", Object: "source", Message: "it is not known whether the switch was committed; nothing was undone",
+		Exit: migrate.ExitAmbiguous, Hint: "bring the source back, then run shardctl " + string(d) + " again: it decides from the source", Err: cause}
+}

@@ -16,33 +16,49 @@ import (
 // NULL. The joins' aliases begin with alias, so that two rows may be looked up
 // in one statement.
 func (t *Table) KeyFrom(alias string) (joins, keyExpr string) {
-	return t.keyFrom(alias, func(p *Table) string {
-		return postgres.Table(p.Spec.Name.Schema, p.Spec.Name.Name)
-	})
-}
-
-// TargetKeyFrom is KeyFrom on a database, where all tables of the chain are in
-// one schema. A stored key ends the chain.
-func (t *Table) TargetKeyFrom(alias, schema string) (joins, keyExpr string) {
-	if t.StoreAs != "" {
-		return "", alias + "." + postgres.Ident(t.StoreAs)
-	}
-	return t.keyFrom(alias, func(p *Table) string { return postgres.Table(schema, p.TargetName()) })
-}
-
-func (t *Table) keyFrom(alias string, name func(*Table) string) (joins, keyExpr string) {
 	if t.Key == nil {
 		return "", "NULL"
 	}
 	var b strings.Builder
 	row, depth := alias, 0
-	for t.Parent != nil {
+	for ; t.Parent != nil; t = t.Parent {
 		depth++
-		next := fmt.Sprintf("%s_p%d", alias, depth)
-		fmt.Fprintf(&b, " LEFT JOIN %s %s ON %s", name(t.Parent), next, t.RefersTo(row, next))
-		t, row = t.Parent, next
+		row = t.join(&b, row, alias, depth, t.Parent.QualifiedSource())
 	}
 	return b.String(), row + "." + postgres.Ident(t.Key.Name)
+}
+
+// TargetKeyFrom is KeyFrom on a database, where all tables of the chain are in
+// one schema and the first stored key ends the search.
+func (t *Table) TargetKeyFrom(alias, schema string) (joins, keyExpr string) {
+	if t.Key == nil {
+		return "", "NULL"
+	}
+	var b strings.Builder
+	row, depth := alias, 0
+	for ; t.Parent != nil && t.StoreAs == ""; t = t.Parent {
+		depth++
+		row = t.join(&b, row, alias, depth, postgres.Table(schema, t.Parent.TargetName()))
+	}
+	return b.String(), row + "." + postgres.Ident(t.TargetKeyColumn())
+}
+
+// TargetKeyColumn is the column on the databases that holds the key itself: its
+// own or the stored one; "" if the table has none.
+func (t *Table) TargetKeyColumn() string {
+	switch {
+	case t.StoreAs != "":
+		return t.StoreAs
+	case t.Parent == nil && t.Key != nil:
+		return t.Key.Name
+	}
+	return ""
+}
+
+func (t *Table) join(b *strings.Builder, row, alias string, depth int, parent string) string {
+	next := fmt.Sprintf("%s_p%d", alias, depth)
+	fmt.Fprintf(b, " LEFT JOIN %s %s ON %s", parent, next, t.RefersTo(row, next))
+	return next
 }
 
 // RefersTo is the condition that a row of the derived table t refers to a row

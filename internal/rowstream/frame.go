@@ -13,10 +13,13 @@ var ErrMalformed = errors.New("malformed copy stream")
 // framer finds the ends of tuples in bytes that arrive in pieces of any size.
 type framer struct {
 	format Format
+	limit  int  // the largest tuple
 	begun  bool // the header has passed
 	done   bool // the trailer has passed
 	seen   int  // text: bytes of the unfinished tuple known to hold no newline
 }
+
+func newFramer(f Format) framer { return framer{format: f, limit: MaxTuple} }
 
 // next looks at the start of buf. It gives the size of what stands there in
 // full, and whether that is a tuple (else a header or trailer, to be skipped); or
@@ -40,8 +43,8 @@ func (f *framer) nextText(buf []byte) (size, need int, tuple bool, err error) {
 	end := bytes.IndexByte(buf[f.seen:], '\n')
 	if end < 0 {
 		f.seen = len(buf)
-		if f.seen > MaxTuple {
-			return 0, 0, false, tooLarge(f.seen)
+		if f.seen > f.limit {
+			return 0, 0, false, f.tooLarge(f.seen)
 		}
 		return 0, len(buf) + 1, false, nil
 	}
@@ -65,8 +68,8 @@ func (f *framer) header(buf []byte) (size, need int, err error) {
 		return 0, 0, fmt.Errorf("%w: unknown critical flags %#x", ErrMalformed, flags)
 	}
 	extension := binary.BigEndian.Uint32(buf[len(signature)+4:])
-	if extension > MaxTuple {
-		return 0, 0, tooLarge(int(extension))
+	if int64(extension) > int64(f.limit) {
+		return 0, 0, f.tooLarge(int(extension))
 	}
 	if size = headerSize + int(extension); len(buf) < size {
 		return 0, size, nil
@@ -96,8 +99,8 @@ func (f *framer) nextBinary(buf []byte) (size, need int, tuple bool, err error) 
 		if length < -1 {
 			return 0, 0, false, fmt.Errorf("%w: field %d has length %d", ErrMalformed, i, length)
 		}
-		if size += 4 + max(length, 0); size > MaxTuple {
-			return 0, 0, false, tooLarge(size)
+		if size += 4 + max(length, 0); size > f.limit {
+			return 0, 0, false, f.tooLarge(size)
 		}
 		if len(buf) < size {
 			return 0, size, false, nil
@@ -109,6 +112,6 @@ func (f *framer) nextBinary(buf []byte) (size, need int, tuple bool, err error) 
 // whole reports whether a stream may end here, with rest bytes unread.
 func (f *framer) whole(rest int) bool { return rest == 0 && (f.done || f.format == Text) }
 
-func tooLarge(size int) error {
-	return fmt.Errorf("%w: a tuple of at least %d bytes, the most is %d", ErrMalformed, size, MaxTuple)
+func (f *framer) tooLarge(size int) error {
+	return fmt.Errorf("%w: a tuple of at least %d bytes, the most is %d", ErrMalformed, size, f.limit)
 }

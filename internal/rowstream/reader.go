@@ -21,7 +21,7 @@ type Reader struct {
 }
 
 // NewReader makes a reader of a stream in the given format.
-func NewReader(r io.Reader, f Format) *Reader { return &Reader{r: r, frame: framer{format: f}} }
+func NewReader(r io.Reader, f Format) *Reader { return &Reader{r: r, frame: newFramer(f)} }
 
 // Next gives the next tuple, valid until the next call. The end of a complete
 // stream is io.EOF; a stream cut short is io.ErrUnexpectedEOF.

@@ -272,6 +272,7 @@ func FuzzReaderAndSplitterAgree(f *testing.F) {
 		var read, split, raw bytes.Buffer
 		w := rowstream.NewWriter(&read, form)
 		r := rowstream.NewReader(bytes.NewReader(stream), form)
+		r.SetLimit(1 << 20)
 		var readErr error
 		for {
 			var tuple rowstream.Tuple
@@ -288,6 +289,7 @@ func FuzzReaderAndSplitterAgree(f *testing.F) {
 			split.Write(tuple.Append(nil, 0))
 			return nil
 		})
+		s.SetLimit(1 << 20)
 		var splitErr error
 		for at := 0; at < len(stream) && splitErr == nil; at += piece {
 			_, splitErr = s.Write(stream[at:min(at+piece, len(stream))])

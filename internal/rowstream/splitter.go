@@ -16,7 +16,7 @@ type Splitter struct {
 // NewSplitter makes a splitter. The tuple that each is given is valid until each
 // returns; an error of each ends the stream with it.
 func NewSplitter(f Format, each func(Tuple) error) *Splitter {
-	return &Splitter{frame: framer{format: f}, each: each}
+	return &Splitter{frame: newFramer(f), each: each}
 }
 
 // Write takes the next piece of the stream.
@@ -40,7 +40,10 @@ func (s *Splitter) Write(p []byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	s.keep(rest)
+	exact := s.frame.format == Binary && s.need > cap(s.rest)
+	if len(rest) < len(s.rest) || exact {
+		s.keep(rest)
+	}
 	return len(p), nil
 }
 

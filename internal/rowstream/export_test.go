@@ -1,0 +1,7 @@
+package rowstream
+
+// SetLimit lowers the largest tuple.
+func (r *Reader) SetLimit(n int) { r.frame.limit = n }
+
+// SetLimit lowers the largest tuple.
+func (s *Splitter) SetLimit(n int) { s.frame.limit = n }

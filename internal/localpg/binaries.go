@@ -40,7 +40,11 @@ func FindPostgres() (string, error) {
 	} {
 		candidates = append(candidates, newestFirst(pattern)...)
 	}
-	for _, dir := range candidates {
+	return firstServer(candidates)
+}
+
+func firstServer(folders []string) (string, error) {
+	for _, dir := range folders {
 		if executable(filepath.Join(dir, "postgres")) && executable(filepath.Join(dir, "initdb")) {
 			return dir, nil
 		}
@@ -78,11 +82,16 @@ func advice(debian, homebrew string) string {
 
 var digits = regexp.MustCompile(`\d+`)
 
-// newestFirst lists the matches of a pattern with the highest version first.
+// newestFirst lists the matches of a pattern with the highest version first: the
+// last number in the path, since folders above may have numbers of their own.
 func newestFirst(pattern string) []string {
 	dirs, _ := filepath.Glob(pattern) // the only error is a bad pattern
 	version := func(dir string) int {
-		n, _ := strconv.Atoi(digits.FindString(dir))
+		numbers := digits.FindAllString(dir, -1)
+		if len(numbers) == 0 {
+			return 0
+		}
+		n, _ := strconv.Atoi(numbers[len(numbers)-1])
 		return n
 	}
 	sort.SliceStable(dirs, func(i, j int) bool { return version(dirs[i]) > version(dirs[j]) })

@@ -33,7 +33,7 @@ func newFolder(as *account) (*folder, error) {
 		return nil, fmt.Errorf("make folder: %w", err)
 	}
 	f := &folder{path: path}
-	if f.lock, err = lockFile(filepath.Join(path, ownerLock)); err != nil {
+	if f.lock, err = claim(path); err != nil {
 		_ = os.RemoveAll(path)
 		return nil, err
 	}
@@ -61,6 +61,21 @@ func (f *folder) write(as *account, name, text string) error {
 	return as.own(path)
 }
 
+// claim makes the lock file under another name, so that none is ever seen that
+// its owner does not hold yet.
+func claim(path string) (*os.File, error) {
+	fresh := filepath.Join(path, ownerLock+".new")
+	lock, err := lockFile(fresh)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Rename(fresh, filepath.Join(path, ownerLock)); err != nil {
+		_ = lock.Close()
+		return nil, err
+	}
+	return lock, nil
+}
+
 func lockFile(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -74,7 +89,8 @@ func lockFile(path string) (*os.File, error) {
 }
 
 // sweep removes the folders whose owner is gone. A folder without a lock file is
-// just being made, or another user's: it is left alone.
+// just being made; one whose lock file cannot be opened is another user's. Both
+// are left alone.
 func sweep(base string) {
 	paths, _ := filepath.Glob(filepath.Join(base, folderPrefix+"*"))
 	for _, path := range paths {

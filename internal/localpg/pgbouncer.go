@@ -128,9 +128,9 @@ func (b *PgBouncer) Kill(ctx context.Context) error {
 
 // Close ends the pooler and removes all it left.
 func (b *PgBouncer) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	err := b.server.end(ctx, syscall.SIGTERM) // at once, without waiting for clients
+	// Which signal ends it without waiting for clients differs between versions,
+	// and it has nothing to save.
+	err := b.Kill(context.Background())
 	return errors.Join(err, b.folder.remove())
 }
 

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/shardctl/shardctl/migrate"
+)
+
+// global are the flags that every command has.
+type global struct {
+	File       string
+	Output     string
+	LogFormat  string
+	LogLevel   string
+	NoProgress bool
+	Yes        bool
+}
+
+// app is what every command is given.
+type app struct {
+	global
+	out io.Writer // results
+	err io.Writer // logs and progress
+	log zerolog.Logger
+}
+
+// run executes one command line and gives its exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	a := &app{out: stdout, err: stderr, log: zerolog.Nop()}
+	root := newRoot(a)
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err != nil && ctx.Err() != nil && migrate.ExitCode(err) == migrate.ExitError {
+		err = &migrate.Failure{Code: "interrupted", Message: "stopped, state saved", Hint: "run the command again to go on", Exit: migrate.ExitInterrupted}
+	}
+	a.printError(err)
+	return migrate.ExitCode(err)
+}
+
+func newRoot(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "shardctl",
+		Short: "Split a live PostgreSQL over several databases while the product keeps running",
+		Long: `shardctl moves tables of a live PostgreSQL to several databases by hash of a key:
+audit log, catch-up, backfill, verification, a timed cutover, and the way back.
+
+  plan -> prepare -> install -> catchup || backfill -> verify -> cutover -> (rollback | complete)
+
+Every command can be killed at any moment and simply run again.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	f := root.PersistentFlags()
+	f.StringVarP(&a.File, "file", "f", "shardctl.yaml", "the spec")
+	f.StringVarP(&a.Output, "output", "o", "text", "text or json")
+	f.StringVar(&a.LogFormat, "log-format", "text", "text or json")
+	f.StringVar(&a.LogLevel, "log-level", "warn", "debug, info, warn or error")
+	f.BoolVar(&a.NoProgress, "no-progress", false, "no progress bar")
+	f.BoolVar(&a.Yes, "yes", false, "do not ask; needed off a terminal where a command asks")
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.setUp(cmd) }
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return migrate.Usage("usage.flag", "", err.Error(), "see shardctl "+cmd.Name()+" --help")
+	})
+	for _, c := range commands(a) {
+		root.AddCommand(c)
+	}
+	return root
+}
+
+// setUp applies SHARDCTL_<FLAG> where a flag was not given, checks the global
+// flags and makes the logger.
+func (a *app) setUp(cmd *cobra.Command) error {
+	var errs []error
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		name := "SHARDCTL_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		value, set := os.LookupEnv(name)
+		if f.Changed || !set || f.Name == "help" {
+			return
+		}
+		if err := cmd.Flags().Set(f.Name, value); err != nil {
+			errs = append(errs, migrate.Usage("usage.environment", name, err.Error(), "correct or unset the variable"))
+		}
+	})
+	if a.Output != "text" && a.Output != "json" {
+		bad := a.Output
+		a.Output = "text"
+		errs = append(errs, migrate.Usage("usage.flag", "--output", fmt.Sprintf("%q is neither text nor json", bad), ""))
+	}
+	if a.LogFormat != "text" && a.LogFormat != "json" {
+		errs = append(errs, migrate.Usage("usage.flag", "--log-format", fmt.Sprintf("%q is neither text nor json", a.LogFormat), ""))
+	}
+	level, err := zerolog.ParseLevel(a.LogLevel)
+	if err != nil {
+		errs = append(errs, migrate.Usage("usage.flag", "--log-level", fmt.Sprintf("%q is no level", a.LogLevel), "debug, info, warn or error"))
+	}
+	var w io.Writer = a.err
+	if a.LogFormat == "text" {
+		w = zerolog.ConsoleWriter{Out: a.err, NoColor: !isTerminal(a.err), TimeFormat: "15:04:05"}
+	}
+	a.log = zerolog.New(w).Level(level).With().Timestamp().Logger()
+	return errors.Join(errs...)
+}
+
+// commandNeedsNoArgs turns cobra's message into a usage failure.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return migrate.Usage("usage.argument", args[0], "unknown argument", "see shardctl "+cmd.Name()+" --help")
+}

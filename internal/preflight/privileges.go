@@ -1,0 +1,62 @@
+package preflight
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/migrate"
+)
+
+// sourcePrivileges: the role may create a schema, and owns every table: only an
+// owner may alter triggers.
+func sourcePrivileges(ctx context.Context, s *Survey) ([]migrate.Finding, error) {
+	found, err := createPrivilege(ctx, "source", s.Source)
+	if err != nil {
+		return nil, err
+	}
+	const sql = `SELECT format('%I.%I', n.nspname, c.relname), pg_get_userbyid(c.relowner), current_user::text
+	FROM unnest($1::text[], $2::text[]) AS t(s, r) JOIN pg_namespace n ON n.nspname = t.s JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.r
+	WHERE NOT pg_has_role(current_user, c.relowner, 'USAGE')`
+	var schemas, names []string
+	for _, t := range s.Spec.Tables {
+		schemas, names = append(schemas, t.Name.Schema), append(names, t.Name.Name)
+	}
+	rows, err := s.Source.Query(ctx, sql, schemas, names)
+	if err != nil {
+		return nil, err
+	}
+	var table, owner, user string
+	_, err = pgx.ForEachRow(rows, []any{&table, &owner, &user}, func() error {
+		found = append(found, blocking("privilege.owner", table, fmt.Sprintf("role %s is not a member of the owner %s, so it cannot create triggers that it may also disable", user, owner),
+			fmt.Sprintf("GRANT %s TO %s;", postgres.Ident(owner), postgres.Ident(user))))
+		return nil
+	})
+	return found, err
+}
+
+// databasePrivileges: the role may create schemas on every database.
+func databasePrivileges(ctx context.Context, s *Survey) (found []migrate.Finding, err error) {
+	names, conns := s.sides()
+	for i := 1; i < len(conns); i++ {
+		more, err := createPrivilege(ctx, names[i], conns[i])
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, more...)
+	}
+	return found, nil
+}
+
+func createPrivilege(ctx context.Context, name string, conn *pgx.Conn) ([]migrate.Finding, error) {
+	var may bool
+	var database, user string
+	const sql = `SELECT has_database_privilege(current_database(), 'CREATE'), current_database(), current_user`
+	if err := conn.QueryRow(ctx, sql).Scan(&may, &database, &user); err != nil || may {
+		return nil, err
+	}
+	return []migrate.Finding{blocking("privilege.create", name, fmt.Sprintf("role %s may not create a schema", user),
+		fmt.Sprintf("GRANT CREATE ON DATABASE %s TO %s;", postgres.Ident(database), postgres.Ident(user)))}, nil
+}

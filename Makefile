@@ -1,0 +1,55 @@
+# `make help` lists the targets. `make check` is what CI runs.
+
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+
+GO      ?= go
+# Per test program. The slowest start servers and crash them many times.
+TIMEOUT ?= 10m
+# Test programs at a time: each has a server of its own, and two keep two cores busy.
+JOBS    ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help build test check lint arrows race fmt deps demo bench chaos clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build bin/shardctl
+	$(GO) build -o bin/shardctl ./cmd/shardctl
+
+test: ## run all tests on throw-away servers; installs nothing
+	$(GO) test -p $(JOBS) -timeout $(TIMEOUT) ./...
+
+check: lint arrows race ## all that CI checks: lint, import arrows, all tests with -race
+
+lint: ## go vet, staticcheck, gofmt
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted, run make fmt:"; echo "$$unformatted"; exit 1; fi
+
+arrows: ## check which package may import which
+	$(GO) test -count=1 ./internal/arrows
+
+# -count=1: the cache of results does not know that a server was updated.
+race: ## all tests with -race, with a count at the end
+	$(GO) test -race -count=1 -p $(JOBS) -timeout $(TIMEOUT) -json ./... | $(GO) run ./internal/testsummary
+
+fmt: ## format the code
+	gofmt -w .
+
+deps: ## install PostgreSQL, PgBouncer and gcc (Debian, as root)
+	.ci/deps postgres pgbouncer gcc
+
+demo: build ## the whole journey on throw-away servers; root on Debian gets missing ones installed
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then .ci/deps postgres pgbouncer; fi
+	bin/shardctl demo
+
+bench: ## run the benchmarks
+	$(GO) test -run '^$$' -bench . -timeout 60m -p 1 ./...
+
+chaos: ## run the tests that kill, freeze and crash
+	$(GO) test -run Chaos -count=1 -timeout 30m -p 1 ./...
+
+clean: ## remove what was built
+	rm -rf bin

@@ -36,3 +36,13 @@ CREATE TABLE IF NOT EXISTS shardctl.table_tombstone (
     tick      bigint NOT NULL,
     PRIMARY KEY (migration, table_no, loc)
 );
+
+-- Primary keys that a fast backfill dropped and will build again.
+CREATE TABLE IF NOT EXISTS shardctl.dropped_key (
+    migration  text,
+    table_no   int,
+    relation   text,
+    name       text NOT NULL,
+    definition text NOT NULL,
+    PRIMARY KEY (migration, table_no, relation)
+);

@@ -129,7 +129,7 @@ func DeleteMigration(ctx context.Context, q postgres.Querier, name string) error
 // DeleteControl forgets a migration on a database.
 func DeleteControl(ctx context.Context, q postgres.Querier, name string) error {
 	return deleteRows(ctx, q, name, "marker", "position", "quarantine", "ownership", "low_water", "segment", "gap",
-		"control", "pruned", "ledger", "table_tombstone", "journal")
+		"control", "pruned", "ledger", "table_tombstone", "dropped_key", "journal")
 }
 
 func deleteRows(ctx context.Context, q postgres.Querier, name string, tables ...string) error {

@@ -71,17 +71,25 @@ CREATE TABLE IF NOT EXISTS shardctl.request (
     answered_at  timestamptz
 );
 
+CREATE SEQUENCE IF NOT EXISTS shardctl.plan_seq;
+
+-- A relation (table or leaf) to copy. A number of a plan is never used again: a
+-- rewritten relation gets a new one, and ledger lines of the old one are void.
 CREATE TABLE IF NOT EXISTS shardctl.backfill_plan (
     migration      text,
     plan           bigint,
     table_no       int,
     leaf           int,
     relation       text NOT NULL,
+    relid          oid NOT NULL,
     filenode       oid NOT NULL,
     pages          bigint NOT NULL,
     estimated_rows bigint NOT NULL,
+    next_page      bigint DEFAULT 0,
+    next_no        int NOT NULL DEFAULT 1,
     PRIMARY KEY (migration, plan, table_no, leaf)
 );
+COMMENT ON COLUMN shardctl.backfill_plan.next_page IS 'where the next chunk begins; NULL: all are handed out';
 
 CREATE TABLE IF NOT EXISTS shardctl.backfill_mode (
     migration text,
@@ -110,11 +118,16 @@ CREATE TABLE IF NOT EXISTS shardctl.chunk (
     note         bigint,
     worker       text,
     backend_pid  int,
+    backend_start timestamptz,
     heartbeat_at timestamptz,
+    pending      text[] NOT NULL DEFAULT '{}',
     state        text NOT NULL DEFAULT 'todo' CHECK (state IN ('todo', 'copying', 'done')),
     rows         bigint NOT NULL DEFAULT 0,
+    skipped      bigint NOT NULL DEFAULT 0,
+    done_at      timestamptz,
     PRIMARY KEY (migration, plan, table_no, no)
 );
+COMMENT ON COLUMN shardctl.chunk.pending IS 'databases whose ledger is not known to have it';
 CREATE INDEX IF NOT EXISTS chunk_open ON shardctl.chunk (migration, plan, table_no, no) WHERE state <> 'done';
 
 CREATE TABLE IF NOT EXISTS shardctl.stray (

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -74,25 +73,14 @@ func (s *session) compareSpec(ctx context.Context) error {
 	if s.spec.Digest() == s.migration.SpecDigest {
 		return nil
 	}
-	now, err := json.Marshal(s.spec.Redacted())
-	if err != nil {
-		return fmt.Errorf("encode the spec: %w", err)
+	var began migrate.Redacted
+	if err := json.Unmarshal(s.migration.Spec, &began); err != nil {
+		return fmt.Errorf("read the stored spec: %w", err)
 	}
-	changes, err := migrate.Changes(s.migration.Spec, now)
-	if err != nil {
-		return err
+	if failure := migrate.RefuseChanges(began, s.spec.Redacted()); failure != nil && s.migration.Phase != migrate.Aborted {
+		return failure
 	}
-	var harmful []string
-	for _, c := range changes {
-		if !c.Harmless {
-			harmful = append(harmful, c.String())
-		}
-	}
-	if len(harmful) > 0 && s.migration.Phase != migrate.Aborted {
-		return migrate.Refuse("spec.changed", s.File, "the spec differs from the one this migration began with: "+strings.Join(harmful, "; "),
-			"change it back, or abort the migration and begin anew")
-	}
-	return store.UpdateSpec(ctx, s.source, s.spec.Migration, s.spec.Digest(), now)
+	return nil
 }
 
 // phase is where the migration stands; new before prepare.
@@ -120,7 +108,6 @@ func (s *session) sourceTarget() postgres.Target {
 	return postgres.Target{Name: "source", DSN: s.spec.Source.DSN}
 }
 
-// readTarget is where backfill and verify read: the replica if the spec has one.
 func (s *session) databaseTargets() []postgres.Target {
 	out := make([]postgres.Target, len(s.spec.Databases))
 	for i, d := range s.spec.Databases {
@@ -153,7 +140,7 @@ func (s *session) layout(ctx context.Context) (*layout.Layout, error) {
 	return layout.Load(ctx, s.source, s.spec)
 }
 
-// operator takes the operator's lease. The context that comes back ends when the
+// lease takes a role's lease. The context that comes back ends when the
 // lease is lost; release gives it back.
 func (s *session) lease(ctx context.Context, role store.Role) (context.Context, *store.Lease, func(), error) {
 	l, err := store.Acquire(ctx, s.sourceTarget(), s.spec.Migration, role)

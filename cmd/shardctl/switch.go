@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/shardctl/shardctl/cutover"
+	"github.com/shardctl/shardctl/internal/store"
+	"github.com/shardctl/shardctl/migrate"
+)
+
+// switchOptions are the flags of cutover and rollback.
+type switchOptions struct {
+	Databases []string
+	MaxPause  time.Duration
+	DryRun    bool
+	Extend    time.Duration
+}
+
+func (o *switchOptions) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringSliceVar(&o.Databases, "database", nil, "only the named databases (not yet)")
+	f.DurationVar(&o.MaxPause, "max-pause", 0, "longest time that clients may wait (default: the spec's)")
+	f.BoolVar(&o.DryRun, "dry-run", false, "list the gates and steps; change nothing")
+}
+
+func newCutover(a *app) *cobra.Command {
+	var o switchOptions
+	cmd := &cobra.Command{
+		Use:   "cutover",
+		Short: "Switch traffic from the source to the databases",
+		Long: help(`Holds the routers, refuses new writers on the source, waits for those in flight, drains,
+compares what is left, moves ownership in one commit, opens the databases, flips the
+routers and releases them. If that cannot be done within --max-pause before the commit,
+everything is put back. After the commit the command goes forward only; run it again if
+it was killed.`,
+			`  shardctl cutover --dry-run
+  shardctl cutover --yes
+  shardctl cutover --yes --max-pause 1s -o json
+  shardctl cutover --extend 4h`, "4", "5", "6", "7"),
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.Extend > 0 {
+				return a.extend(cmd.Context(), o.Extend)
+			}
+			return a.turn(cmd.Context(), cutover.Forward, o)
+		},
+	}
+	o.addFlags(cmd)
+	cmd.Flags().DurationVar(&o.Extend, "extend", 0, "move the end of the rollback window by this much, and do nothing else")
+	return cmd
+}
+
+func newRollback(a *app) *cobra.Command {
+	var o switchOptions
+	cmd := &cobra.Command{
+		Use:   "rollback",
+		Short: "Switch traffic back to the source, with everything written since",
+		Long: help(`Holds the routers, closes every database, drains what was written there to the source,
+compares what is left, gives ownership back in one commit, flips the routers and releases
+them. If that cannot be done within --max-pause before the commit, the databases are
+opened again.`,
+			`  shardctl rollback --yes
+  shardctl rollback --yes -o json`, "4", "5", "6", "7"),
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.turn(cmd.Context(), cutover.Back, o) },
+	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+// turn runs a switch in either direction.
+func (a *app) turn(ctx context.Context, d cutover.Direction, o switchOptions) error {
+	if len(o.Databases) > 0 {
+		return migrate.Usage("usage.not_yet", "--database", "switching single databases is not supported yet", "leave it out: all databases are switched together")
+	}
+	s, err := a.open(ctx, string(d))
+	if err != nil {
+		return err
+	}
+	defer s.close(ctx)
+	allowed := []migrate.Phase{migrate.Backfilled, migrate.RolledBack, migrate.CutOver, migrate.PartlyCutOver}
+	if d == cutover.Back {
+		allowed = []migrate.Phase{migrate.CutOver, migrate.PartlyCutOver, migrate.RolledBack}
+	}
+	if err := s.require(string(d), allowed...); err != nil {
+		return err
+	}
+	cfg, closeParts, err := s.switchConfig(ctx, d, o)
+	defer closeParts()
+	if err != nil {
+		return err
+	}
+	if o.DryRun {
+		return s.dryRun(ctx, d, cfg)
+	}
+	if err := a.confirm(string(d), s.question(d)); err != nil {
+		return err
+	}
+	ctx, _, release, err := s.lease(ctx, store.Operator)
+	if err != nil {
+		return err
+	}
+	defer release()
+	var report cutover.Report
+	if d == cutover.Forward {
+		report, err = cutover.Cutover(ctx, cfg)
+	} else {
+		report, err = cutover.Rollback(ctx, cfg)
+	}
+	return s.printReport(d, report, err)
+}
+
+func (s *session) question(d cutover.Direction) string {
+	if d == cutover.Forward {
+		return fmt.Sprintf("Move %d shards of migration %s to %d databases?", s.spec.Shards.Count, s.spec.Migration, len(s.spec.Databases))
+	}
+	return fmt.Sprintf("Move all shards of migration %s back to the source?", s.spec.Migration)
+}
+
+func (s *session) printReport(d cutover.Direction, report cutover.Report, err error) error {
+	report.Next = nextAfter(d, report.Outcome)
+	if printErr := s.print(report, func(w io.Writer) { printReport(w, d, report) }); printErr != nil {
+		return printErr
+	}
+	if err != nil && s.Output == "json" {
+		return reported{err}
+	}
+	return err
+}
+
+func nextAfter(d cutover.Direction, o cutover.Outcome) string {
+	switch {
+	case o != cutover.Done && o != cutover.Nothing:
+		return "shardctl " + string(d)
+	case d == cutover.Forward:
+		return "shardctl verify, then shardctl complete; or shardctl rollback"
+	default:
+		return "shardctl cutover, or shardctl abort"
+	}
+}
+
+func printReport(w io.Writer, d cutover.Direction, r cutover.Report) {
+	if r.Outcome == cutover.Nothing {
+		fmt.Fprintln(w, "nothing to do")
+		return
+	}
+	for _, s := range r.Steps {
+		fmt.Fprintf(w, "  %-22s %9.1f ms  %s\n", s.Name, s.MS, s.Outcome)
+	}
+	fmt.Fprintf(w, "%s %s", d, r.Outcome)
+	if r.Pause.Router != nil {
+		fmt.Fprintf(w, ", routers held for %.0f ms", *r.Pause.Router)
+	}
+	fmt.Fprintf(w, "; next: %s\n", r.Next)
+}
+
+// extend moves the end of the rollback window.
+func (a *app) extend(ctx context.Context, by time.Duration) error {
+	s, err := a.open(ctx, "extend")
+	if err != nil {
+		return err
+	}
+	defer s.close(ctx)
+	if err := s.require("cutover --extend", migrate.CutOver, migrate.PartlyCutOver); err != nil {
+		return err
+	}
+	end := time.Now()
+	if s.migration.WindowEndsAt != nil && s.migration.WindowEndsAt.After(end) {
+		end = *s.migration.WindowEndsAt
+	}
+	end = end.Add(by)
+	if err := store.SetWindowEnd(ctx, s.source, s.spec.Migration, &end); err != nil {
+		return err
+	}
+	return s.print(map[string]any{"window_ends_at": end}, func(w io.Writer) {
+		fmt.Fprintf(w, "the rollback window now ends at %s\n", end.Format(time.RFC3339))
+	})
+}

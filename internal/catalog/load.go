@@ -101,6 +101,10 @@ func loadLeaves(ctx context.Context, q postgres.Querier, roots []uint32, byOID m
 	var kind string
 	var failures migrate.Failures
 	_, err = pgx.ForEachRow(rows, []any{&root, &leaf.OID, &leaf.Filenode, &leaf.Name.Schema, &leaf.Name.Name, &kind}, func() error {
+		if kind == "p" {
+			byOID[root].Branches = append(byOID[root].Branches, leaf)
+			return nil
+		}
 		if kind != "r" {
 			failures = append(failures, migrate.Refuse("table.foreign_partition", leaf.Name.String(),
 				"this partition of "+byOID[root].Name.String()+" is no ordinary table", "detach it, or load its rows into an ordinary partition"))

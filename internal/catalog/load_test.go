@@ -97,6 +97,9 @@ func TestLeavesOfAllLevels(t *testing.T) {
 	if got := strings.Join(names, " "); got != "p1a p2" {
 		t.Errorf("leaves %s, want p1a p2", got)
 	}
+	if all := tables[p].Relations(); len(all) != 4 || all[0].Name != p || all[1].Name.Name != "p1" {
+		t.Errorf("relations %v, want p p1 p1a p2", all)
+	}
 	if heaps := tables[plain].Heaps(); len(heaps) != 1 || heaps[0].Name != plain {
 		t.Errorf("an ordinary table's heaps: %v", heaps)
 	}

@@ -1,6 +1,10 @@
 package catalog
 
-import "github.com/shardctl/shardctl/migrate"
+import (
+	"slices"
+
+	"github.com/shardctl/shardctl/migrate"
+)
 
 // Table is an ordinary or a partitioned table.
 type Table struct {
@@ -15,6 +19,7 @@ type Table struct {
 	PrimaryKey []string   // in key order
 	KeyEqual   []string   // for each of PrimaryKey, the equality its index knows: OPERATOR(schema.=)
 	Leaves     []Relation // all leaf partitions, by name; an ordinary table has none
+	Branches   []Relation // partitions that are partitioned themselves, by name
 }
 
 // Partitioned reports whether rows live in leaves.
@@ -36,6 +41,13 @@ func (t *Table) Heaps() []Relation {
 		return t.Leaves
 	}
 	return []Relation{{OID: t.OID, Filenode: t.Filenode, Name: t.Name}}
+}
+
+// Relations are all relations that can be named to write rows: the table itself,
+// then its branches, then its leaves.
+func (t *Table) Relations() []Relation {
+	self := Relation{OID: t.OID, Filenode: t.Filenode, Name: t.Name}
+	return slices.Concat([]Relation{self}, t.Branches, t.Leaves)
 }
 
 // Relation is one relation by number and name.

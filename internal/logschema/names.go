@@ -52,9 +52,6 @@ func FenceTruncate(migration string, database int) string {
 // Closed is the function by which a database refuses all writes.
 func Closed(migration string) string { return migration + "_closed" }
 
-// Refused is the function that words and raises the refusal of a row.
-func Refused(migration string) string { return migration + "_refused" }
-
 // Guard is the function by which a table on a database refuses rows that map
 // to another location. Shard tells the locations of a database apart where each
 // shard has a schema of its own, else it is NoShard.

@@ -13,11 +13,11 @@ func all(m string, table, database, shard int) []string {
 		logschema.Log(m, table, 0), logschema.Log(m, table, 1), logschema.Tombstones(m, table),
 		logschema.FenceHits(m), logschema.Capture(m, table), logschema.CaptureTruncate(m, table),
 		logschema.Fence(m, table, database), logschema.FenceTruncate(m, database),
-		logschema.Closed(m), logschema.Refused(m), logschema.Guard(m, table, shard),
+		logschema.Closed(m), logschema.Guard(m, table, shard),
 		logschema.Store(m, table, shard), logschema.HandDown(m, table, shard),
 		logschema.CaptureTrigger(m), logschema.CaptureTruncateTrigger(m),
 		logschema.FenceTrigger(m, database), logschema.FenceTruncateTrigger(m, database),
-		logschema.ClosedTrigger(m), logschema.ClosedTruncateTrigger(m), logschema.GuardTrigger(m),
+		logschema.ClosedTrigger(m), logschema.GuardTrigger(m),
 		logschema.StoreTrigger(m), logschema.HandDownTrigger(m),
 	}
 }

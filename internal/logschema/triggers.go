@@ -22,13 +22,9 @@ func FenceTruncateTrigger(migration string, database int) string {
 	return "shardctl_" + migration + "_fence_truncate_" + strconv.Itoa(database)
 }
 
-// ClosedTrigger refuses INSERT, UPDATE and DELETE on a database.
+// ClosedTrigger refuses INSERT, UPDATE, DELETE and TRUNCATE on a database; BEFORE
+// STATEMENT, on the table and every partition.
 func ClosedTrigger(migration string) string { return "shardctl_" + migration + "_closed" }
-
-// ClosedTruncateTrigger refuses TRUNCATE on a database.
-func ClosedTruncateTrigger(migration string) string {
-	return "shardctl_" + migration + "_closed_truncate"
-}
 
 // GuardTrigger refuses, on an open database, rows that map to another location.
 func GuardTrigger(migration string) string { return "shardctl_" + migration + "_guard" }

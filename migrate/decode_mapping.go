@@ -68,6 +68,10 @@ func (d *decoder) key(parent place, v *ast.MappingValueNode) (string, bool) {
 	switch key := v.Key.(type) {
 	case *ast.StringNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
 		text := key.GetToken().Value
+		if v.GetToken().Value == text { // {dsn: a,b} has the key b, and b may be half a password
+			d.fail(at, "malformed", "a text stands where a key and a colon should", "put a text with a comma in it in quotes")
+			return "", false
+		}
 		if holdsVariable(text) {
 			d.fail(at, "bad_variable", "variables are not expanded in keys", "write the name itself")
 			return "", false

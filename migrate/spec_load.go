@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 )
 
 // Load reads and decodes the spec in a file, with the variables of the process.
@@ -12,8 +11,7 @@ func Load(path string) (*Spec, error) {
 	data, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, &Failure{Code: "spec.missing", Object: path, Message: "there is no spec",
-			Hint: "write one with: shardctl init --source DSN, or name it with --file", Exit: ExitUsage, Err: nil}
+		return nil, Usage("spec.missing", path, "there is no spec", "write one with: shardctl init --source DSN, or name it with --file")
 	case err != nil:
 		// The path is the object: PathError would name it again.
 		var at *fs.PathError
@@ -22,5 +20,5 @@ func Load(path string) (*Spec, error) {
 		}
 		return nil, &Failure{Code: "spec.unreadable", Object: path, Message: "cannot read the spec", Hint: "name a file that you may read with --file", Exit: ExitUsage, Err: err}
 	}
-	return Decode(filepath.Base(path), data, os.LookupEnv)
+	return Decode(path, data, os.LookupEnv)
 }

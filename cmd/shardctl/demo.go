@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/shardctl/shardctl/internal/demo"
+	"github.com/shardctl/shardctl/migrate"
+)
+
+func newDemo(a *app) *cobra.Command {
+	var o demo.Options
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Run the whole journey on throw-away servers under a live writer",
+		Long: help(`Starts a source, two databases and PgBouncer on free loopback ports in temporary folders,
+loads rows, lets a writer work through PgBouncer that keeps a ledger of every write it was
+acknowledged, and runs all phases: plan, prepare, install, catchup, backfill, verify,
+cutover, rollback and cutover again. Then it compares the ledger with the databases, row by
+row. Everything it started is gone afterwards.
+
+Needs PostgreSQL server binaries and PgBouncer.`,
+			`  shardctl demo
+  shardctl demo --rows 1000000 --shards 480
+  shardctl demo --sabotage lose      # damages one row at the end: must fail
+  shardctl demo -o json | jq .pauses_ms`, "3"),
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), o) },
+	}
+	f := cmd.Flags()
+	f.IntVar(&o.Rows, "rows", 200_000, "rows to load")
+	f.IntVar(&o.Shards, "shards", 8, "logical shards")
+	f.BoolVar(&o.Keep, "keep", false, "when it is over, print where the servers are and keep them until Ctrl-C")
+	f.StringVar(&o.Sabotage, "sabotage", "", "damage one row at the end: lose, double or misplace")
+	return cmd
+}
+
+func (a *app) demo(ctx context.Context, o demo.Options) error {
+	if o.Sabotage != "" && !slices.Contains([]string{demo.Lose, demo.Double, demo.Misplace}, o.Sabotage) {
+		return migrate.Usage("usage.flag", "--sabotage", fmt.Sprintf("%q is none of lose, double, misplace", o.Sabotage), "")
+	}
+	if o.Rows < 1000 || o.Shards < 4 {
+		return migrate.Usage("usage.flag", "--rows, --shards", "a demo needs at least 1000 rows and 4 shards", "")
+	}
+	o.Run = a.inner
+	o.Phase = func(name string) { fmt.Fprintf(a.err, "==> %s\n", name) }
+	o.Kept = func(p demo.Place) { a.kept(ctx, p) }
+	result, err := demo.Run(ctx, o)
+	if err != nil {
+		return err
+	}
+	if err := a.print(result, func(w io.Writer) { printDemo(w, result) }); err != nil {
+		return err
+	}
+	if !result.Clean() {
+		return reported{&migrate.Failure{Code: "demo.differences", Message: "the databases differ from the ledger", Exit: migrate.ExitDifferences}}
+	}
+	return nil
+}
+
+// inner runs one command line in this process; its result is not printed, its
+// progress is.
+func (a *app) inner(ctx context.Context, args ...string) error {
+	var result, failure bytes.Buffer
+	if a.NoProgress {
+		args = append(args, "--no-progress")
+	}
+	in := &app{out: &result, err: a.err}
+	if !isTerminal(a.err) {
+		in.err = &failure
+	}
+	root := newRoot(in)
+	root.SetArgs(args)
+	root.SetOut(&result)
+	root.SetErr(in.err)
+	err := root.ExecuteContext(ctx)
+	if err != nil {
+		return errors.Join(err, describe(result.String()), describe(failure.String()))
+	}
+	return nil
+}
+
+// describe keeps what a failed command had printed.
+func describe(text string) error {
+	if text = strings.TrimSpace(text); text == "" {
+		return nil
+	}
+	return errors.New(text)
+}
+
+func printDemo(w io.Writer, r demo.Result) {
+	line := func(name, format string, args ...any) { fmt.Fprintf(w, "%-28s %s\n", name, fmt.Sprintf(format, args...)) }
+	fmt.Fprintln(w)
+	line("rows loaded", "%d", r.Rows)
+	line("writes acknowledged", "%d (%.0f/s)", r.Acknowledged, r.Rates["writes_per_s"])
+	line("backfill", "%.0f rows/s", r.Rates["backfill_rows_per_s"])
+	line("verify", "%.0f rows/s", r.Rates["verify_rows_per_s"])
+	pauses := make([]string, len(r.PausesMS))
+	for i, p := range r.PausesMS {
+		pauses[i] = fmt.Sprintf("%.0f ms", p)
+	}
+	line("cutover, rollback, cutover", "pauses as the writer saw them: %s", strings.Join(pauses, ", "))
+	line("failed requests", "%d", r.FailedRequests)
+	line("lost", "%d", r.Lost)
+	line("doubled", "%d", r.Doubled)
+	line("misplaced", "%d", r.Misplaced)
+	line("took", "%.0f s", r.Seconds)
+	for _, e := range r.Examples {
+		fmt.Fprintln(w, "  "+e)
+	}
+}
+
+// kept says where the servers are and waits for the end.
+func (a *app) kept(ctx context.Context, p demo.Place) {
+	fmt.Fprintf(a.err, "\nsource     %s\n", p.Source)
+	for i, d := range p.Databases {
+		fmt.Fprintf(a.err, "db%d        %s\n", i, d)
+	}
+	fmt.Fprintf(a.err, "pooler     %s\nspec       %s\n\ntry:\n  shardctl status -f %s\n  shardctl rollback --yes -f %s\n  psql '%s' -c 'SELECT count(*) FROM block'\n\nCtrl-C ends the servers and removes everything\n",
+		p.Pooler, p.Spec, p.Spec, p.Spec, p.Pooler)
+	<-ctx.Done()
+}

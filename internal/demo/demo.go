@@ -1,0 +1,253 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Options of a demo.
+type Options struct {
+	Rows     int    // loaded before the migration; defaults to 200 000
+	Shards   int    // logical shards, at least 4; defaults to 8
+	Keep     bool   // leave the servers when it is over
+	Sabotage string // Lose, Double, Misplace, or nothing
+	// Run executes one command line of shardctl, as an operator would.
+	Run func(ctx context.Context, args ...string) error
+	// Phase is told what begins; nil is nobody.
+	Phase func(name string)
+	// Kept is told, with Keep, where the servers are; it returns when they may go.
+	Kept func(Place)
+}
+
+// Place is where a kept demo lives.
+type Place struct {
+	Spec      string
+	Source    string
+	Databases []string
+	Pooler    string
+}
+
+// Result of a demo; the keys are part of the contract.
+type Result struct {
+	Rows           int                `json:"rows"`
+	Acknowledged   int64              `json:"acknowledged"`
+	Lost           int                `json:"lost"`
+	Doubled        int                `json:"doubled"`
+	Misplaced      int                `json:"misplaced"`
+	FailedRequests int64              `json:"failed_requests"`
+	Cutovers       int                `json:"cutovers"`
+	Rollbacks      int                `json:"rollbacks"`
+	PausesMS       []float64          `json:"pauses_ms"`
+	Rates          map[string]float64 `json:"rates"`
+	Seconds        float64            `json:"seconds"`
+	Examples       []string           `json:"examples,omitempty"`
+}
+
+// Clean reports whether nothing was lost, doubled, misplaced or refused.
+func (r Result) Clean() bool {
+	return r.Lost == 0 && r.Doubled == 0 && r.Misplaced == 0 && r.FailedRequests == 0
+}
+
+// journey is one run of the demo.
+type journey struct {
+	*world
+	o      Options
+	spec   string
+	book   *ledger
+	pauses *pauses
+	result Result
+}
+
+// Run runs the journey. Everything it started is gone when it returns.
+func Run(ctx context.Context, o Options) (result Result, err error) {
+	start := time.Now()
+	if o.Shards < 2*databases {
+		return result, fmt.Errorf("demo: %d shards, at least %d are needed", o.Shards, 2*databases)
+	}
+	phase := o.Phase
+	if phase == nil {
+		phase = func(string) {}
+	}
+	o.Phase = phase
+	phase("starting servers")
+	w, err := build(ctx, o)
+	if err != nil {
+		return result, err
+	}
+	defer func() { err = errors.Join(err, w.close()) }()
+	j := &journey{world: w, o: o, book: newLedger(), pauses: &pauses{}, result: Result{Rows: o.Rows, Rates: map[string]float64{}, PausesMS: []float64{}}}
+	if j.spec, err = w.specFile(); err != nil {
+		return result, err
+	}
+	if err := j.underLoad(ctx); err != nil {
+		return j.result, err
+	}
+	if err := j.judge(ctx); err != nil {
+		return j.result, err
+	}
+	j.result.Seconds = time.Since(start).Seconds()
+	if o.Keep && o.Kept != nil {
+		o.Kept(j.place())
+	}
+	return j.result, nil
+}
+
+// underLoad loads the source, starts the writer and the catch-up, and runs the
+// phases.
+func (j *journey) underLoad(ctx context.Context) error {
+	j.o.Phase("loading rows")
+	workspaces, err := j.loadRows(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop, written := make(chan struct{}), make(chan error, 1)
+	writeStart := time.Now()
+	go func() {
+		err := j.write(ctx, j.book, j.pauses, workspaces, stop)
+		if err != nil {
+			cancel() // a writer that cannot go on ends the demo
+		}
+		written <- err
+	}()
+	err = j.phases(ctx)
+	close(stop)
+	err = errors.Join(err, <-written)
+	acknowledged, _ := j.book.totals()
+	j.result.Rates["writes_per_s"] = float64(acknowledged) / time.Since(writeStart).Seconds()
+	return err
+}
+
+func (j *journey) loadRows(ctx context.Context) ([]uuid.UUID, error) {
+	conn, err := session(ctx, j.source.DSN("postgres"))
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close(ctx)
+	if err := load(ctx, conn, j.o.Rows, j.book); err != nil {
+		return nil, err
+	}
+	var ids []uuid.UUID
+	for id, r := range j.book.rows {
+		if r.table == "workspace" {
+			ids = append(ids, id)
+		}
+		if len(ids) == clients*workspacesEach {
+			break
+		}
+	}
+	return ids, nil
+}
+
+// run executes one command with the demo's spec.
+func (j *journey) run(ctx context.Context, args ...string) error {
+	j.o.Phase(args[0])
+	if err := j.o.Run(ctx, append(args, "--file", j.spec)...); err != nil {
+		return fmt.Errorf("shardctl %s: %w", args[0], err)
+	}
+	return nil
+}
+
+// phases is the operator's part: every phase, the cutover, back, and again.
+func (j *journey) phases(ctx context.Context) error {
+	for _, args := range [][]string{{"plan"}, {"prepare"}, {"topology", "push", "--yes"}, {"install"}} {
+		if err := j.run(ctx, args...); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	caught := make(chan error, 1)
+	live, end := context.WithCancel(ctx)
+	go func() {
+		err := j.o.Run(live, "catchup", "--no-progress", "--file", j.spec)
+		if live.Err() == nil {
+			cancel() // a catch-up that ends by itself ends the demo
+		}
+		caught <- err
+	}()
+	err := j.afterInstall(ctx)
+	ended := ctx.Err() != nil && live.Err() != nil
+	end()
+	if catchupErr := <-caught; ended {
+		err = errors.Join(err, catchupErr)
+	}
+	cancel()
+	return err
+}
+
+func (j *journey) afterInstall(ctx context.Context) error {
+	start := time.Now()
+	if err := j.run(ctx, "backfill"); err != nil {
+		return err
+	}
+	j.result.Rates["backfill_rows_per_s"] = float64(j.o.Rows) / time.Since(start).Seconds()
+	start = time.Now()
+	if err := j.run(ctx, "verify"); err != nil {
+		return err
+	}
+	j.result.Rates["verify_rows_per_s"] = float64(j.o.Rows) / time.Since(start).Seconds()
+	for _, turn := range []string{"cutover", "rollback", "cutover"} {
+		if turn == "cutover" && j.result.Rollbacks > 0 {
+			if err := j.run(ctx, "verify"); err != nil {
+				return err
+			}
+		}
+		from := time.Now()
+		if err := j.run(ctx, turn, "--yes"); err != nil {
+			return err
+		}
+		if err := j.settle(ctx); err != nil {
+			return err
+		}
+		j.result.PausesMS = append(j.result.PausesMS, float64(j.pauses.longest(from, time.Now()).Microseconds())/1000)
+		if turn == "cutover" {
+			j.result.Cutovers++
+		} else {
+			j.result.Rollbacks++
+		}
+	}
+	return nil
+}
+
+// settle lets the writer work on the new side for a moment.
+func (j *journey) settle(ctx context.Context) error {
+	timer := time.NewTimer(time.Second)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// judge damages a row if it is asked to, and compares.
+func (j *journey) judge(ctx context.Context) error {
+	if j.o.Sabotage != "" {
+		if err := j.damage(ctx, j.o.Sabotage); err != nil {
+			return err
+		}
+	}
+	j.o.Phase("comparing")
+	v, err := j.compare(ctx, j.book)
+	if err != nil {
+		return err
+	}
+	j.result.Lost, j.result.Doubled, j.result.Misplaced = v.lost, v.doubled, v.misplaced
+	j.result.Examples = append(v.examples, j.pauses.errors...)
+	j.result.Acknowledged, j.result.FailedRequests = j.book.totals()
+	return nil
+}
+
+func (j *journey) place() Place {
+	p := Place{Spec: j.spec, Source: j.source.DSN("postgres"), Pooler: j.bouncer.DSN("app_000")}
+	for _, t := range j.targets {
+		p.Databases = append(p.Databases, t.DSN("postgres"))
+	}
+	return p
+}

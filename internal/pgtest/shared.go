@@ -2,6 +2,7 @@ package pgtest
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"os"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/localpg"
+	"github.com/shardctl/shardctl/internal/pgcontainer"
 )
 
 // dsnVariable names a server to use instead of a throw-away one; its role must
@@ -46,10 +48,17 @@ func openShared() (server, func() error, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	cluster, err := localpg.NewCluster(ctx, localpg.Options{Settings: sharedSettings})
-	if err != nil {
-		return nil, nil, err
+	if err == nil {
+		return cluster, cluster.Close, nil
 	}
-	return cluster, cluster.Close, nil
+	if !errors.Is(err, localpg.ErrNotFound) {
+		return nil, nil, err // there is one, and it is out of order
+	}
+	container, containerErr := pgcontainer.Start(ctx, sharedSettings)
+	if containerErr != nil {
+		return nil, nil, errors.Join(err, containerErr)
+	}
+	return container, container.Close, nil
 }
 
 // sharedSettings leave room for parallel tests that each hold many connections.

@@ -128,7 +128,7 @@ func DeleteMigration(ctx context.Context, q postgres.Querier, name string) error
 
 // DeleteControl forgets a migration on a database.
 func DeleteControl(ctx context.Context, q postgres.Querier, name string) error {
-	return deleteRows(ctx, q, name, "marker", "position", "quarantine", "ownership", "low_water", "segment", "gap",
+	return deleteRows(ctx, q, name, "marker", "position", "quarantine", "ownership", "low_water", "segment", "gap", "fingerprint",
 		"control", "pruned", "ledger", "table_tombstone", "dropped_key", "journal")
 }
 

@@ -96,3 +96,12 @@ CREATE TABLE IF NOT EXISTS shardctl.gap (
     at        timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (migration, database, direction)
 );
+
+-- What captured tables were like when they were last accepted; a difference is DDL under way.
+CREATE TABLE IF NOT EXISTS shardctl.fingerprint (
+    migration   text,
+    table_no    int,
+    fingerprint jsonb NOT NULL,
+    accepted_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (migration, table_no)
+);

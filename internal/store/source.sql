@@ -31,14 +31,6 @@ CREATE TABLE IF NOT EXISTS shardctl.captured (
     UNIQUE (schema_name, table_name)
 );
 
-CREATE TABLE IF NOT EXISTS shardctl.fingerprint (
-    migration   text,
-    table_no    int,
-    fingerprint jsonb NOT NULL,
-    accepted_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    PRIMARY KEY (migration, table_no)
-);
-
 CREATE TABLE IF NOT EXISTS shardctl.lease (
     migration     text,
     role          text CHECK (role IN ('operator', 'applier', 'verifier')),

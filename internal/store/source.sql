@@ -76,6 +76,7 @@ CREATE TABLE IF NOT EXISTS shardctl.backfill_plan (
     relid          oid NOT NULL,
     filenode       oid NOT NULL,
     pages          bigint NOT NULL,
+    bytes          bigint NOT NULL,
     estimated_rows bigint NOT NULL,
     next_page      bigint DEFAULT 0,
     next_no        int NOT NULL DEFAULT 1,

@@ -16,13 +16,5 @@ func notCopied(ctx context.Context, s *Survey) (found []migrate.Finding, err err
 	for _, v := range views {
 		found = append(found, info("view.not_copied", v, "the view uses migrated tables; create it on the databases yourself if it is needed there"))
 	}
-	parents, err := texts(ctx, s.Source, `SELECT DISTINCT c.oid::regclass::text FROM pg_inherits i JOIN pg_class c ON c.oid IN (i.inhparent, i.inhrelid) JOIN pg_class child ON child.oid = i.inhrelid
-	WHERE (i.inhparent = ANY($1) OR i.inhrelid = ANY($1)) AND NOT child.relispartition`, s.oids())
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range parents {
-		found = append(found, blocking("table.inheritance", p, "classic inheritance is not supported: a row would be read through two tables"))
-	}
 	return found, nil
 }

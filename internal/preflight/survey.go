@@ -28,15 +28,15 @@ type check struct {
 	find func(context.Context, *Survey) ([]migrate.Finding, error)
 }
 
-// onConnections need sessions only; onTables need the layout too.
+// onConnections need sessions only; onRows need the layout too, and read rows.
 var (
 	onConnections = []check{
 		{"versions", versions}, {"poolers", poolers}, {"servers", servers}, {"source privileges", sourcePrivileges},
 		{"database privileges", databasePrivileges}, {"encodings", encodings}, {"transactions", transactions}, {"other users", otherUsers},
 	}
-	onTables = []check{
+	onRows = []check{
 		{"keys", keys}, {"orphans", orphans}, {"uniques", uniques}, {"foreign keys", foreignKeys}, {"via indexes", viaIndexes},
-		{"applied sides", appliedSides}, {"targets", targets}, {"types", types}, {"sequences", sequences}, {"row security", rowSecurity}, {"not copied", notCopied},
+		{"applied sides", appliedSides}, {"targets", targets}, {"types", types}, {"sequences", sequences}, {"not copied", notCopied},
 	}
 )
 
@@ -60,7 +60,12 @@ func Run(ctx context.Context, spec *migrate.Spec) ([]migrate.Finding, *Survey, e
 		}
 		return append(found, failures...), s, nil
 	}
-	more, err = s.run(ctx, onTables)
+	hidden, err := rowSecurity(ctx, s)
+	found = append(found, hidden...)
+	if err != nil || len(hidden) > 0 {
+		return found, s, err // rows that a policy hides cannot be counted
+	}
+	more, err = s.run(ctx, onRows)
 	return append(found, more...), s, err
 }
 

@@ -1,0 +1,251 @@
+package preflight_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/shardctl/shardctl/internal/pgtest"
+	"github.com/shardctl/shardctl/internal/preflight"
+	"github.com/shardctl/shardctl/migrate"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+const schema = `CREATE TABLE account (id bigint PRIMARY KEY, owner int);
+CREATE TABLE item (id bigint PRIMARY KEY, account_id bigint NOT NULL, body text);
+CREATE INDEX ON item (account_id);`
+
+const tables = `
+  - {name: account, key: id}
+  - {name: item, key: {from: account, via: account_id}}`
+
+// survey runs all checks over a source with the given SQL and one database.
+func survey(t *testing.T, sourceSQL, targetSQL, tables string, more ...string) []migrate.Finding {
+	t.Helper()
+	dbs := pgtest.NewDatabases(t, 2)
+	dbs[0].Exec(t, sourceSQL)
+	if targetSQL != "" {
+		dbs[1].Exec(t, targetSQL)
+	}
+	return run(t, dbs[0].DSN(), dbs[1].DSN(), tables, more...)
+}
+
+func run(t *testing.T, source, target, tables string, more ...string) []migrate.Finding {
+	t.Helper()
+	text := fmt.Sprintf("version: 1\nmigration: m\nsource: {dsn: %q}\ndatabases:\n  db0: {dsn: %q}\nshards: {count: 4, schema: \"s_%%d\", hash: postgres, placement: {db0: 0-3}}\ntables:%s\n%s\n",
+		source, target, tables, strings.Join(more, "\n"))
+	spec, err := migrate.Decode("test.yaml", []byte(text), os.LookupEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, s, err := preflight.Run(t.Context(), spec)
+	defer s.Close(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestFindings(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		name           string
+		source, target string // added to schema
+		tables         string // defaults to tables
+		id             string
+		severity       migrate.Severity
+		says           string // part of object or message
+	}{
+		{"table missing", "DROP TABLE item", "", "", "table.missing", migrate.SeverityError, "item"},
+		{"a view", "CREATE VIEW v AS SELECT * FROM account", "", "\n  - {name: v, key: id}", "table.not_a_table", migrate.SeverityError, "v"},
+		{"no primary key", "ALTER TABLE item DROP CONSTRAINT item_pkey", "", "", "table.no_primary_key", migrate.SeverityError, "item"},
+		{"key column missing", "", "", "\n  - {name: account, key: nope}", "key.missing_column", migrate.SeverityError, "nope"},
+		{"key type", "ALTER TABLE account ALTER owner TYPE numeric", "", "\n  - {name: account, key: owner}", "key.type", migrate.SeverityError, "owner"},
+		{"null keys", "INSERT INTO account VALUES (1, NULL), (2, NULL), (3, 3)", "", "\n  - {name: account, key: owner}", "key.null", migrate.SeverityError, "2 rows"},
+		{"null keys skipped", "INSERT INTO account VALUES (1, NULL)", "", "\n  - {name: account, key: owner, null_keys: skip}", "key.null", migrate.SeverityWarning, "1 rows"},
+		{"orphans", "INSERT INTO item VALUES (1, 77)", "", "", "key.orphan", migrate.SeverityError, "1 rows"},
+		{"unique without the key", "ALTER TABLE account ADD UNIQUE (owner)", "", "", "unique.without_key", migrate.SeverityWarning, "owner"},
+		{"via without index", "DROP INDEX item_account_id_idx", "", "", "via.no_index", migrate.SeverityError, "account_id"},
+		{"fk leaves the group", "CREATE TABLE plan (id int PRIMARY KEY); ALTER TABLE account ADD FOREIGN KEY (owner) REFERENCES plan", "", "", "fk.leaves_group", migrate.SeverityWarning, "plan"},
+		{"fk into the group", "CREATE TABLE log (id int PRIMARY KEY, a bigint REFERENCES account)", "", "", "fk.into_group", migrate.SeverityWarning, "log"},
+		{"fk across shards", "ALTER TABLE account ADD boss bigint REFERENCES account; INSERT INTO account VALUES (1, 1, NULL), (2, 2, 1), (3, 3, 1), (4, 4, 1), (5, 5, 1)", "", "", "fk.cross_shard", migrate.SeverityWarning, "another shard"},
+		{"extension missing", "CREATE EXTENSION hstore; ALTER TABLE item ADD tags hstore", "", "", "extension.missing", migrate.SeverityError, "hstore"},
+		{"target not empty", "", "CREATE SCHEMA s_2; CREATE TABLE s_2.account (id int)", "", "target.not_empty", migrate.SeverityError, "s_2.account"},
+		{"published", "CREATE PUBLICATION p_test FOR TABLE account", "", "", "table.published", migrate.SeverityWarning, "p_test"},
+		{"view not copied", "CREATE VIEW w AS SELECT * FROM item", "", "", "view.not_copied", migrate.SeverityInfo, "w"},
+		{"inheritance", "CREATE TABLE sub () INHERITS (account)", "", "", "table.inherited", migrate.SeverityError, "account"},
+		{"same server", "", "", "", "target.same_server", migrate.SeverityWarning, "db0"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			spec := c.tables
+			if spec == "" {
+				spec = tables
+			}
+			found := survey(t, schema+c.source, c.target, spec)
+			for _, f := range found {
+				if f.ID == c.id && f.Severity == c.severity && strings.Contains(f.Object+": "+f.Message, c.says) {
+					return
+				}
+			}
+			t.Errorf("no %s %s that says %q in %+v", c.severity, c.id, c.says, found)
+		})
+	}
+}
+
+// What is as it should be is not complained about.
+func TestNothingBlocksAGoodSource(t *testing.T) {
+	t.Parallel()
+	found := survey(t, schema+"INSERT INTO account VALUES (1, 1); INSERT INTO item VALUES (1, 1)", "", tables)
+	for _, f := range found {
+		if f.ID != "target.same_server" {
+			t.Errorf("unexpected %+v", f)
+		}
+	}
+}
+
+func TestSameDatabaseIsRefused(t *testing.T) {
+	t.Parallel()
+	db := pgtest.NewDatabase(t)
+	db.Exec(t, schema)
+	found := run(t, db.DSN(), db.DSN()+"&connect_timeout=9", tables)
+	if !has(found, "target.same_database") {
+		t.Errorf("findings %+v", found)
+	}
+}
+
+func TestAServerThatIsDownIsAFinding(t *testing.T) {
+	t.Parallel()
+	db := pgtest.NewDatabase(t)
+	db.Exec(t, schema)
+	found := run(t, db.DSN(), "postgres://postgres:hidden-word@127.0.0.1:1/postgres", tables)
+	if !has(found, "connect.failed") {
+		t.Fatalf("findings %+v", found)
+	}
+	for _, f := range found {
+		if strings.Contains(f.Message+f.Object, "hidden-word") {
+			t.Errorf("the password shows in %+v", f)
+		}
+	}
+}
+
+func TestEncodingThatDiffersIsRefused(t *testing.T) {
+	t.Parallel()
+	dbs := pgtest.NewDatabases(t, 2)
+	dbs[0].Exec(t, schema)
+	latin := dbs[1].Name + "_latin1"
+	dbs[1].Exec(t, "CREATE DATABASE "+latin+" TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'")
+	t.Cleanup(func() { dbs[1].Exec(t, "DROP DATABASE "+latin+" WITH (FORCE)") })
+	found := run(t, dbs[0].DSN(), strings.Replace(dbs[1].DSN(), dbs[1].Name, latin, 1), tables)
+	if !has(found, "encoding.differs") {
+		t.Errorf("findings %+v", found)
+	}
+}
+
+func TestPreparedTransactionIsRefused(t *testing.T) {
+	t.Parallel()
+	dbs := pgtest.NewDatabases(t, 2)
+	dbs[0].Exec(t, schema)
+	conn := dbs[0].Connect(t)
+	gid := dbs[0].Name
+	for _, sql := range []string{"BEGIN", "INSERT INTO account VALUES (1, 1)", "PREPARE TRANSACTION '" + gid + "'"} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found := run(t, dbs[0].DSN(), dbs[1].DSN(), tables)
+	dbs[0].Exec(t, "ROLLBACK PREPARED '"+gid+"'")
+	if !has(found, "transaction.prepared") {
+		t.Errorf("findings %+v", found)
+	}
+}
+
+// A role without rights gets the SQL that mends each lack.
+func TestALimitedRoleGetsTheFix(t *testing.T) {
+	t.Parallel()
+	dbs := pgtest.NewDatabases(t, 2)
+	role := "r_" + dbs[0].Name
+	dbs[0].Exec(t, schema+"CREATE ROLE "+role+" LOGIN; GRANT SELECT ON account, item TO "+role+"; ALTER TABLE item ENABLE ROW LEVEL SECURITY; CREATE TRIGGER noop BEFORE UPDATE ON account FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()")
+	t.Cleanup(func() { dbs[0].Exec(t, "DROP OWNED BY "+role+"; DROP ROLE "+role) })
+	as := strings.Replace(dbs[0].DSN(), "postgres@", role+"@", 1)
+	if !strings.Contains(as, role) {
+		t.Fatalf("no user to replace in %s", as)
+	}
+	fixed := func(found []migrate.Finding, id string) {
+		t.Helper()
+		for _, f := range found {
+			if f.ID == id && f.Fix != nil && strings.Contains(*f.Fix, role) {
+				return
+			}
+		}
+		t.Errorf("no %s with a fix for %s in %+v", id, role, found)
+	}
+	found := run(t, as, dbs[1].DSN(), tables)
+	for _, id := range []string{"privilege.owner", "privilege.create", "table.row_security"} {
+		fixed(found, id)
+	}
+	dbs[0].Exec(t, "ALTER TABLE item DISABLE ROW LEVEL SECURITY")
+	fixed(run(t, as, dbs[1].DSN(), tables), "applied.triggers")
+}
+
+func TestPoolerInBetweenIsRefused(t *testing.T) {
+	t.Parallel()
+	dbs := pgtest.NewDatabases(t, 2)
+	dbs[0].Exec(t, schema)
+	b := pgtest.NewPgBouncer(t, "app = "+keywords(t, dbs[0].DSN()))
+	found := run(t, b.DSN("app"), dbs[1].DSN(), tables)
+	if !has(found, "connect.pooler") {
+		t.Errorf("findings %+v", found)
+	}
+}
+
+// keywords turns a URL into what a pooler's file says.
+func keywords(t *testing.T, dsn string) string {
+	t.Helper()
+	var port int
+	var name string
+	rest := dsn[strings.LastIndex(dsn, ":")+1:]
+	if _, err := fmt.Sscanf(strings.NewReplacer("/", " ", "?", " ").Replace(rest), "%d %s", &port, &name); err != nil {
+		t.Fatalf("dsn %s: %v", dsn, err)
+	}
+	return fmt.Sprintf("host=127.0.0.1 port=%d dbname=%s", port, name)
+}
+
+func TestAnotherMigrationHasTheTable(t *testing.T) {
+	t.Parallel()
+	found := survey(t, schema+`CREATE SCHEMA shardctl; CREATE TABLE shardctl.captured (migration text, table_no int, schema_name text, table_name text);
+	CREATE TABLE shardctl.migration (name text, phase text); INSERT INTO shardctl.migration VALUES ('other', 'installed'); INSERT INTO shardctl.captured VALUES ('other', 1, 'public', 'item')`, "", tables)
+	if !has(found, "table.other_migration") {
+		t.Errorf("findings %+v", found)
+	}
+}
+
+func TestKeepOnSeveralDatabasesIsRefused(t *testing.T) {
+	t.Parallel()
+	dbs := pgtest.NewDatabases(t, 3)
+	dbs[0].Exec(t, schema+"CREATE TABLE s (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, account_id bigint NOT NULL)")
+	text := fmt.Sprintf("version: 1\nmigration: m\nsource: {dsn: %q}\ndatabases:\n  db0: {dsn: %q}\n  db1: {dsn: %q}\nshards: {count: 4, schema: \"s_%%d\", hash: postgres, placement: {db0: 0-1, db1: 2-3}}\ntables:\n  - {name: s, key: account_id}\nsequences: keep\n",
+		dbs[0].DSN(), dbs[1].DSN(), dbs[2].DSN())
+	spec, err := migrate.Decode("test.yaml", []byte(text), os.LookupEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, s, err := preflight.Run(t.Context(), spec)
+	defer s.Close(context.Background())
+	if err != nil || !has(found, "sequence.keep") {
+		t.Errorf("findings %+v, %v", found, err)
+	}
+}
+
+func has(found []migrate.Finding, id string) bool {
+	for _, f := range found {
+		if f.ID == id {
+			return true
+		}
+	}
+	return false
+}

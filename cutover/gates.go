@@ -9,6 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/store"
+	"github.com/shardctl/shardctl/internal/topology"
 	"github.com/shardctl/shardctl/migrate"
 )
 
@@ -28,7 +30,7 @@ func (w *window) gates(ctx context.Context, d Direction) error {
 		{"gate: capture", func(ctx context.Context) error {
 			return w.cfg.applierBlocked(ctx, w.applier, d == Back)
 		}},
-		{"gate: routers", w.gateRouters},
+		{"gate: routers", func(ctx context.Context) error { return w.gateRouters(ctx, d) }},
 		{"gate: reverse proven", func(ctx context.Context) error { return w.applier.ProveReverse(ctx, w.cfg.databaseNames()) }},
 		{"gate: sequence lanes", w.setLanes},
 		{"gate: blockers", w.gateBlockers},
@@ -66,17 +68,35 @@ func (w *window) gateCopied(ctx context.Context) error {
 	return nil
 }
 
-// gateRouters asks every router whether it can be driven, and for what forbids it.
-func (w *window) gateRouters(ctx context.Context) error {
+// gateRouters asks every router whether it can be driven to where this switch
+// leads, and for what forbids it.
+func (w *window) gateRouters(ctx context.Context, d Direction) error {
+	owners, err := store.LoadOwnership(ctx, w.side, w.cfg.migration())
+	if err != nil {
+		return err
+	}
+	for i := range owners {
+		owners[i].Owner = store.OwnerSource
+		if d == Forward {
+			owners[i].Owner = owners[i].Database
+		}
+	}
+	doc, err := topology.Build(w.cfg.Layout.Spec, owners)
+	if err != nil {
+		return err
+	}
 	return w.routers(func(i int) error {
-		r := w.cfg.Routers[i]
-		desc, err := r.Describe(ctx)
+		desc, err := w.cfg.Routers[i].Describe(ctx)
 		if err != nil {
 			return err
 		}
-		for _, f := range desc.Findings {
+		probed, err := w.cfg.Routers[i].Probe(ctx, doc)
+		if err != nil {
+			return err
+		}
+		for _, f := range append(desc.Findings, probed...) {
 			if f.Severity == migrate.SeverityError {
-				return migrate.Refuse(f.ID, f.Object, f.Message, "mend the pooler's configuration")
+				return migrate.Refuse(f.ID, f.Object, f.Message, "mend the router's configuration, then run the command again")
 			}
 		}
 		return nil

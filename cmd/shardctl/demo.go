@@ -96,7 +96,9 @@ func describe(text string) error {
 }
 
 func printDemo(w io.Writer, r demo.Result) {
-	line := func(name, format string, args ...any) { fmt.Fprintf(w, "%-28s %s\n", name, fmt.Sprintf(format, args...)) }
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "%-28s %s\n", name, fmt.Sprintf(format, args...))
+	}
 	fmt.Fprintln(w)
 	line("rows loaded", "%d", r.Rows)
 	line("writes acknowledged", "%d (%.0f/s)", r.Acknowledged, r.Rates["writes_per_s"])

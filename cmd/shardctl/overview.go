@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/shardctl/shardctl/backfill"
+	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/store"
+	"github.com/shardctl/shardctl/migrate"
+	"github.com/shardctl/shardctl/verify"
+)
+
+// lookTimeout bounds what status waits for a database that does not answer.
+const lookTimeout = 3 * time.Second
+
+// overview assembles the status document. A database that cannot be reached is
+// shown as that; the source has to answer.
+func (s *session) overview(ctx context.Context) (statusDocument, error) {
+	doc := statusDocument{Migration: s.spec.Migration, Phase: s.phase(), Next: s.phase().Next(), Databases: []databaseStatus{}, Problems: []string{},
+		Capture: captureStatus{Engine: s.spec.Capture.Engine}, Cutover: cutoverStatus{State: "none"},
+		Backfill: backfill.Status{Tables: []backfill.TableStatus{}}, Verify: verify.State{State: verify.None}}
+	reason := "not cut over"
+	doc.Rollback.Reason = &reason
+	if s.migration == nil {
+		return doc, nil
+	}
+	owners, err := s.owners(ctx)
+	if err != nil {
+		return doc, err
+	}
+	for _, o := range owners {
+		doc.Epoch = max(doc.Epoch, o.Epoch)
+		if o.Owner != store.OwnerSource {
+			doc.Cutover.ShardsMoved += len(o.Shards)
+		}
+		doc.Databases = append(doc.Databases, s.lookAt(ctx, o, &doc))
+	}
+	steps := []func(context.Context, *statusDocument) error{s.captureOverview, s.copyOverview, s.switchOverview, s.rollbackOverview}
+	for _, step := range steps {
+		if err := step(ctx, &doc); err != nil {
+			return doc, err
+		}
+	}
+	return doc, nil
+}
+
+// owners reads the source's ownership rows, in the spec's order of databases.
+func (s *session) owners(ctx context.Context) ([]store.Ownership, error) {
+	if s.migration == nil {
+		return nil, nil
+	}
+	rows, err := store.LoadOwnership(ctx, s.source, s.spec.Migration)
+	if err != nil {
+		return nil, err
+	}
+	var out []store.Ownership
+	for _, d := range s.spec.Databases {
+		for _, o := range rows {
+			if o.Database == d.Name {
+				out = append(out, o)
+			}
+		}
+	}
+	return out, nil
+}
+
+// lookAt asks one database; what is wrong with it becomes a problem.
+func (s *session) lookAt(ctx context.Context, o store.Ownership, doc *statusDocument) databaseStatus {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	out := databaseStatus{Name: o.Database, Owner: o.Owner}
+	problem := func(err error) { doc.Problems = append(doc.Problems, fmt.Sprintf("database %s: %v", o.Database, err)) }
+	d, _ := s.spec.Database(o.Database)
+	conn, err := postgres.Connect(ctx, postgres.Target{Name: o.Database, DSN: d.DSN}, "status")
+	if err != nil {
+		problem(err)
+		return out
+	}
+	defer postgres.CloseQuietly(ctx, conn)
+	out.Reachable = true
+	control, err := store.LoadControl(ctx, conn, s.spec.Migration)
+	if errors.Is(err, store.ErrNotFound) || postgres.SQLState(err) == undefinedTable {
+		return out // not prepared yet, or removed
+	}
+	if err != nil {
+		problem(err)
+		return out
+	}
+	out.Held = control.Held
+	if control.Epoch > o.Epoch {
+		problem(fmt.Errorf("it knows epoch %d, the source only %d: the source went back in time", control.Epoch, o.Epoch))
+	}
+	if err := s.forwardOverview(ctx, conn, &out); err != nil {
+		problem(err)
+	}
+	return out
+}
+
+// undefinedTable is the SQLSTATE of state that is not there.
+const undefinedTable = "42P01"
+
+func (s *session) forwardOverview(ctx context.Context, conn *pgx.Conn, out *databaseStatus) error {
+	n, err := store.Quarantined(ctx, conn, s.spec.Migration, out.Name, store.Forward)
+	if err != nil {
+		return err
+	}
+	out.Quarantined = n
+	gap, err := store.Gap(ctx, conn, s.spec.Migration, out.Name, store.Forward)
+	if err != nil {
+		return err
+	}
+	if gap != "" {
+		return errors.New("gap: " + gap)
+	}
+	return nil
+}
+
+func (s *session) switchOverview(ctx context.Context, doc *statusDocument) (err error) {
+	switch {
+	case doc.Cutover.ShardsMoved == s.spec.Shards.Count:
+		doc.Cutover.State = "done"
+	case doc.Cutover.ShardsMoved > 0:
+		doc.Cutover.State = "partial"
+	}
+	doc.Cutover.LastPause, err = store.LastPause(ctx, s.source, s.spec.Migration)
+	if err == nil && doc.Capture.LagSeconds != nil && doc.Cutover.State == "none" {
+		// A drain of what is behind now, and the routers' share of the last switch or a usual one.
+		predicted := *doc.Capture.LagSeconds*1000/10 + usualRouterMS
+		doc.Cutover.Predicted = &predicted
+	}
+	return err
+}
+
+// usualRouterMS is what PAUSE, RELOAD and RESUME of a busy pooler take.
+const usualRouterMS = 60
+
+// rollbackOverview says whether a rollback could be had now, and if not why.
+func (s *session) rollbackOverview(ctx context.Context, doc *statusDocument) error {
+	no := func(format string, args ...any) { reason := fmt.Sprintf(format, args...); doc.Rollback.Reason = &reason }
+	doc.Rollback.WindowEndsAt = s.migration.WindowEndsAt
+	switch s.phase() {
+	case migrate.CutOver, migrate.PartlyCutOver:
+	case migrate.Completed:
+		no("complete")
+		return nil
+	case migrate.RolledBack:
+		no("rolled back already")
+		return nil
+	default:
+		return nil
+	}
+	doc.Rollback.Available, doc.Rollback.Reason = true, nil
+	for _, d := range doc.Databases {
+		parked, err := store.Quarantined(ctx, s.source, s.spec.Migration, d.Name, store.Reverse)
+		if err != nil {
+			return err
+		}
+		gap, err := store.Gap(ctx, s.source, s.spec.Migration, d.Name, store.Reverse)
+		if err != nil {
+			return err
+		}
+		switch {
+		case gap != "":
+			doc.Rollback.Available = false
+			no("the reverse log of %s has a gap: %s", d.Name, gap)
+		case parked > 0:
+			doc.Rollback.Available = false
+			no("%d keys of %s cannot be written to the source", parked, d.Name)
+		case !d.Reachable:
+			doc.Rollback.Available = false
+			no("database %s cannot be reached", d.Name)
+		}
+	}
+	if end := s.migration.WindowEndsAt; end != nil && time.Now().After(*end) {
+		doc.Problems = append(doc.Problems, "the rollback window ended at "+end.Format(time.RFC3339)+": run shardctl complete, or cutover --extend")
+	}
+	return nil
+}
+
+func (s *session) copyOverview(ctx context.Context, doc *statusDocument) error {
+	v, err := verify.ReadState(ctx, s.source, s.spec.Migration, s.spec.Cutover.VerifyMaxAge)
+	if err != nil {
+		return err
+	}
+	doc.Verify = v
+	if v.State == verify.Clean && s.phase() == migrate.Backfilled {
+		doc.Next = "shardctl cutover"
+	}
+	b, err := backfill.ReadStatus(ctx, s.source, s.spec.Migration)
+	if err != nil {
+		return err
+	}
+	doc.Backfill = b
+	return nil
+}

@@ -13,6 +13,9 @@ type Tuple struct {
 	raw    []byte // binary: with the field count; text: with the newline
 }
 
+// NewTuple takes one whole tuple, as Append wrote it.
+func NewTuple(f Format, raw []byte) Tuple { return Tuple{format: f, raw: raw} }
+
 // Format is the form of the tuple's bytes.
 func (t Tuple) Format() Format { return t.format }
 

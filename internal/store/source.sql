@@ -90,6 +90,7 @@ CREATE TABLE IF NOT EXISTS shardctl.backfill_mode (
     plan      bigint NOT NULL,
     mode      text NOT NULL CHECK (mode IN ('live', 'fast')),
     reason    text NOT NULL,
+    finished_at timestamptz,
     PRIMARY KEY (migration, database)
 );
 

@@ -1,0 +1,232 @@
+package backfill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/store"
+	"github.com/shardctl/shardctl/migrate"
+)
+
+// measure looks at the source, and at how far catch-up of each database is.
+func (r *run) measure(ctx context.Context) (hindrance, error) {
+	spec := r.cfg.Layout.Spec
+	var l load
+	err := r.watch.with(ctx, func(conn *pgx.Conn) (err error) {
+		l, err = readLoad(ctx, conn, spec.Migration, logs(r.cfg.Layout))
+		return err
+	})
+	if err != nil {
+		return hindrance{}, err
+	}
+	if spec.Throttle.MaxCatchupLag > 0 {
+		if err := r.measureLag(ctx, &l); err != nil {
+			return hindrance{}, err
+		}
+	}
+	h := hinders(l, spec.Throttle, spec.Capture.LogSoftLimit)
+	h.peers = l.processes
+	if h.kind == "log" {
+		select {
+		case r.overfull <- struct{}{}:
+		default:
+		}
+	}
+	return h, nil
+}
+
+// measureLag finds the database whose catch-up lags most. One whose ticks wait
+// does not count, nor one that is out of reach: nothing is copied to it either.
+func (r *run) measureLag(ctx context.Context, l *load) error {
+	sql := pendingSQL(logs(r.cfg.Layout))
+	for name, db := range r.databases {
+		var c store.Control
+		var p store.Position
+		err := db.with(ctx, func(conn *pgx.Conn) (err error) {
+			if c, err = store.LoadControl(ctx, conn, r.cfg.migration()); err != nil || c.Held {
+				return err
+			}
+			p, err = store.LoadPosition(ctx, conn, r.cfg.migration(), name, store.Forward)
+			return err
+		})
+		if err != nil {
+			if err := r.outages.note(name, err); err != nil {
+				return err
+			}
+			continue
+		}
+		if c.Held {
+			continue
+		}
+		err = r.watch.with(ctx, func(conn *pgx.Conn) error {
+			lag, err := lagOf(ctx, conn, sql, p, r.cfg.migration())
+			if lag > l.catchupLag {
+				l.catchupLag, l.catchupName = lag, name
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// relieve ends fast mode when the logs are at their soft limit: ticks go on, the
+// rest is copied live.
+func (r *run) relieve(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-r.overfull:
+		}
+		err := r.buildAll(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err := r.outages.judge(ctx, "keys", err); err != nil {
+			return err
+		}
+	}
+}
+
+// buildAll ends fast mode wherever it is on, several databases at once.
+func (r *run) buildAll(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(r.cfg.Workers)
+	for _, name := range r.cfg.Only {
+		group.Go(func() error { return r.build(ctx, name) })
+	}
+	return group.Wait()
+}
+
+func (r *run) build(ctx context.Context, name string) error {
+	return r.databases[name].with(ctx, func(conn *pgx.Conn) error {
+		c, err := store.LoadControl(ctx, conn, r.cfg.migration())
+		if err != nil || !c.Held {
+			return err
+		}
+		r.events.emit(Event{Kind: EventKeys, Database: name})
+		if f := r.cfg.signals.building; f != nil {
+			f(name)
+		}
+		return leaveFast(ctx, conn, r.cfg.Layout, name)
+	})
+}
+
+// conclude builds keys, makes the copy durable, finishes the databases, and
+// moves the phase if nothing lacks anywhere.
+func (r *run) conclude(ctx context.Context) error {
+	if err := r.buildAll(ctx); err != nil {
+		return err
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(r.cfg.Workers)
+	for _, name := range r.cfg.Only {
+		group.Go(func() error {
+			if err := r.flush(groupCtx, name); err != nil {
+				return err
+			}
+			if err := r.finish(groupCtx, name); err != nil {
+				return err
+			}
+			return r.markFinished(groupCtx, name)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return r.setBackfilled(ctx)
+}
+
+// flush waits until a database has all chunks on disk, and on its synchronous
+// standbys: chunks are committed without.
+func (r *run) flush(ctx context.Context, name string) error {
+	return r.databases[name].with(ctx, func(conn *pgx.Conn) error {
+		err := postgres.WithTx(ctx, conn, pgx.TxOptions{}, func(tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, "SELECT pg_current_xact_id()") // an xid, so that the commit is written
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("make the copy on %s durable: %w", name, err)
+		}
+		return nil
+	})
+}
+
+// setBackfilled moves the phase once every database has every chunk and what
+// follows the copy; other databases may be another run's.
+func (r *run) setBackfilled(ctx context.Context) error {
+	for _, db := range r.cfg.Databases {
+		there, err := r.complete(ctx, db.Name)
+		if err != nil && !slices.Contains(r.cfg.Only, db.Name) {
+			return nil // out of reach, and not ours to finish
+		}
+		if err != nil || !there {
+			return err
+		}
+	}
+	return r.watch.with(ctx, func(conn *pgx.Conn) error {
+		return postgres.WithTx(ctx, conn, pgx.TxOptions{}, func(tx pgx.Tx) error {
+			err := store.SetPhase(ctx, tx, r.cfg.migration(), migrate.Backfilled)
+			if errors.Is(err, store.ErrPhase) {
+				return nil // it is further already: a database was copied anew
+			}
+			return err
+		})
+	})
+}
+
+func (r *run) complete(ctx context.Context, database string) (bool, error) {
+	missing, err := r.missing(ctx, database)
+	if err != nil || missing > 0 {
+		return false, err
+	}
+	var finished bool
+	err = r.watch.with(ctx, func(conn *pgx.Conn) error {
+		const sql = `SELECT EXISTS (SELECT FROM shardctl.backfill_mode WHERE migration = $1 AND database = $2 AND finished_at IS NOT NULL)`
+		return conn.QueryRow(ctx, sql, r.cfg.migration(), database).Scan(&finished)
+	})
+	return finished, err
+}
+
+// missing counts the chunks that a database lacks.
+func (r *run) missing(ctx context.Context, database string) (missing int, err error) {
+	err = r.databases[database].with(ctx, func(conn *pgx.Conn) error {
+		return r.watch.with(ctx, func(source *pgx.Conn) (err error) {
+			missing, err = Missing(ctx, source, conn, r.cfg.migration())
+			return err
+		})
+	})
+	if err != nil {
+		return 0, fmt.Errorf("database %s: %w", database, err)
+	}
+	return missing, nil
+}
+
+func (r *run) markFinished(ctx context.Context, database string) error {
+	return r.watch.with(ctx, func(conn *pgx.Conn) error {
+		const sql = `UPDATE shardctl.backfill_mode SET finished_at = clock_timestamp() WHERE migration = $1 AND database = $2`
+		_, err := conn.Exec(ctx, sql, r.cfg.migration(), database)
+		return err
+	})
+}
+
+func (r *run) result(ctx context.Context) (res Result, err error) {
+	err = r.watch.with(ctx, func(conn *pgx.Conn) error {
+		const sql = `SELECT m.phase, coalesce(sum(c.rows), 0)::bigint, coalesce(sum(c.skipped), 0)::bigint
+		FROM shardctl.migration m LEFT JOIN shardctl.chunk c ON c.migration = m.name WHERE m.name = $1 GROUP BY m.phase`
+		return conn.QueryRow(ctx, sql, r.cfg.migration()).Scan(&res.Phase, &res.Rows, &res.Skipped)
+	})
+	if err != nil {
+		return res, fmt.Errorf("read the result: %w", err)
+	}
+	return res, nil
+}

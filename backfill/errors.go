@@ -1,0 +1,38 @@
+package backfill
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/shardctl/shardctl/migrate"
+)
+
+var (
+	// errAgain: what was read may be stale; note a newer tick and read again.
+	errAgain = errors.New("the chunk must be read again")
+	// errVoid: the chunk's plan is no longer valid.
+	errVoid = errors.New("the chunk's plan was replaced")
+)
+
+// rewritten says that a relation no longer has the file that was planned.
+type rewritten struct{ relation string }
+
+func (e rewritten) Error() string { return e.relation + " was rewritten" }
+
+func ownedFailure(database, owner string) error {
+	return migrate.Refuse("backfill.owned", database, "it is owned by "+owner+", not by the source", "nothing may be copied into a database that is in use; roll it back first")
+}
+
+func columnsFailure(table string) error {
+	return migrate.Refuse("backfill.columns", table, "its columns have changed since the backfill began",
+		"make the same change on every database, run `shardctl doctor --acknowledge-ddl`, then `shardctl backfill` again")
+}
+
+func noKeyFailure(c Chunk) error {
+	policy := "null_keys"
+	if c.Table.Derived() {
+		policy = "orphans or null_keys"
+	}
+	return migrate.Refuse("backfill.no_key", c.Table.Name(), fmt.Sprintf("a row has no usable key (%s)", c),
+		"give it one, delete it, or set "+policy+" in the spec; `shardctl plan` lists such rows")
+}

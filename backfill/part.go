@@ -1,0 +1,97 @@
+package backfill
+
+import (
+	"io"
+
+	"github.com/shardctl/shardctl/internal/rowstream"
+)
+
+// part is what a worker has read and not yet written: the tuples of each bin,
+// as they go on the wire. It is used again for the next one.
+type part struct {
+	format rowstream.Format
+	bins   []bin
+	size   int // bytes in all bins
+	rows   int64
+}
+
+type bin struct {
+	data []byte
+	ends []int // of the tuples in data
+}
+
+// keepBin is the largest buffer of a bin that is kept for the next part.
+const keepBin = 1 << 20
+
+// begin empties the part for the bins of a route.
+func (p *part) begin(r *route) {
+	p.format, p.size, p.rows = r.format, 0, 0
+	for len(p.bins) < len(r.bins) {
+		p.bins = append(p.bins, bin{})
+	}
+	for i := range p.bins {
+		b := &p.bins[i]
+		if cap(b.data) > max(keepBin, 2*partBytes/max(len(r.bins), 1)) {
+			b.data = nil
+		}
+		b.data, b.ends = b.data[:0], b.ends[:0]
+	}
+}
+
+// add takes a tuple, without its first fields.
+func (p *part) add(to int, t rowstream.Tuple, from int) {
+	b := &p.bins[to]
+	if need := len(b.data) + t.Size(); need > cap(b.data) && t.Size() > keepBin {
+		// A very large tuple gets exactly the room it needs, not half as much again.
+		grown := make([]byte, len(b.data), need)
+		copy(grown, b.data)
+		b.data = grown
+	}
+	b.data = t.Append(b.data, from)
+	b.ends = append(b.ends, len(b.data))
+	p.size += t.Size()
+	p.rows++
+}
+
+// tuple is the i-th of the bin.
+func (b *bin) tuple(f rowstream.Format, i int) rowstream.Tuple {
+	start := 0
+	if i > 0 {
+		start = b.ends[i-1]
+	}
+	return rowstream.NewTuple(f, b.data[start:b.ends[i]])
+}
+
+// stream is a COPY stream of the tuples that are not dropped. Dropped is sorted.
+func (b *bin) stream(f rowstream.Format, dropped []int) io.Reader {
+	pieces := [][]byte{f.Header()}
+	start := 0
+	for _, d := range dropped {
+		end := 0
+		if d > 0 {
+			end = b.ends[d-1]
+		}
+		if end > start {
+			pieces = append(pieces, b.data[start:end])
+		}
+		start = b.ends[d]
+	}
+	return &pieceReader{append(pieces, b.data[start:], f.Trailer())}
+}
+
+// pieceReader reads pieces one after another.
+type pieceReader struct{ pieces [][]byte }
+
+func (r *pieceReader) Read(p []byte) (n int, err error) {
+	for n < len(p) && len(r.pieces) > 0 {
+		m := copy(p[n:], r.pieces[0])
+		n += m
+		if r.pieces[0] = r.pieces[0][m:]; len(r.pieces[0]) == 0 {
+			r.pieces = r.pieces[1:]
+		}
+	}
+	if n == 0 && len(r.pieces) == 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}

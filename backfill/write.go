@@ -1,0 +1,266 @@
+package backfill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/store"
+)
+
+// writer is a worker's session on one database.
+type writer struct {
+	target     postgres.Target
+	migration  string
+	generation func(database string) int64 // control.plan as known before any snapshot
+	conn       *pgx.Conn
+}
+
+// job is one part of a chunk on its way to a database.
+type job struct {
+	chunk Chunk
+	route *route
+	part  *part
+	last  bool  // the chunk's last part: its transaction writes the ledger
+	rows  int64 // of the whole chunk, once it is known
+}
+
+// forced are the settings of a writer's session. The lookup of keys must walk
+// the key's index whatever the statistics of a table that is being filled say.
+// A commit need not wait for the disk: rows and ledger line are lost together, or
+// not at all, and the end of the run waits for both.
+const forced = `SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET synchronous_commit = off`
+
+func (w *writer) open(ctx context.Context) error {
+	if w.conn != nil && !w.conn.IsClosed() {
+		return nil
+	}
+	conn, err := connectWriter(ctx, w.target, w.migration, "backfill")
+	if err != nil {
+		return err
+	}
+	if _, err := conn.Exec(ctx, forced); err != nil {
+		postgres.CloseQuietly(ctx, conn)
+		return fmt.Errorf("prepare a session: %w", err)
+	}
+	w.conn = conn
+	return nil
+}
+
+// connectWriter opens a session that our triggers skip and that fires no user
+// trigger where the role may choose so.
+func connectWriter(ctx context.Context, t postgres.Target, migration, purpose string) (*pgx.Conn, error) {
+	conn, err := postgres.Connect(ctx, t, purpose)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := postgres.BecomeApplier(ctx, conn, migration); err != nil {
+		postgres.CloseQuietly(ctx, conn)
+		return nil, err
+	}
+	return conn, nil
+}
+
+func (w *writer) close(ctx context.Context) { postgres.CloseQuietly(ctx, w.conn) }
+
+// write brings a part into the database. A key that somebody else committed
+// meanwhile makes the transaction start again, and then look for such keys; what
+// still violates a unique index after several looks is not the key.
+func (w *writer) write(ctx context.Context, j job) error {
+	if err := w.open(ctx); err != nil {
+		return err
+	}
+	look := false
+	var err error
+	for range chunkTries {
+		err = postgres.WithTx(ctx, w.conn, pgx.TxOptions{}, func(tx pgx.Tx) error { return w.attempt(ctx, tx, j, look) })
+		if postgres.SQLState(err) != "23505" {
+			return err
+		}
+		look = true
+	}
+	return err
+}
+
+// attempt is the transaction of ALGORITHMS §5; the order of its locks is the
+// same everywhere.
+func (w *writer) attempt(ctx context.Context, tx pgx.Tx, j job, look bool) error {
+	control, err := store.ShareControl(ctx, tx, w.migration)
+	if err != nil {
+		return err
+	}
+	if control.Owner != store.OwnerSource {
+		return ownedFailure(control.Database, control.Owner)
+	}
+	if control.Plan != w.generation(w.target.Name) {
+		return errGeneration
+	}
+	if there, err := w.inLedger(ctx, tx, j.chunk); err != nil || there {
+		return err // another worker had it
+	}
+	var tombs bool
+	if !control.Held {
+		if tombs, err = w.guard(ctx, tx, j.chunk); err != nil {
+			return err
+		}
+		look = true
+	}
+	if err := w.copyBins(ctx, tx, j, look, tombs); err != nil {
+		return err
+	}
+	if !j.last {
+		return nil
+	}
+	return w.enter(ctx, tx, j)
+}
+
+// errGeneration says that the database's copy began anew since the worker last
+// looked: what it read may be older than the held position.
+var errGeneration = fmt.Errorf("the database's copy began anew: %w", errAgain)
+
+// guard locks the table's pruning and ticks out, and refuses a note that can no
+// longer be judged. It reports whether tombstones later than the note exist.
+func (w *writer) guard(ctx context.Context, tx pgx.Tx, c Chunk) (tombs bool, err error) {
+	var through int64
+	const pruned = `SELECT through FROM shardctl.pruned WHERE migration = $1 AND table_no = $2 FOR SHARE`
+	if err := tx.QueryRow(ctx, pruned, w.migration, c.Table.No).Scan(&through); err != nil {
+		return false, fmt.Errorf("lock pruning of %s: %w", c.Table.Name(), err)
+	}
+	if c.Note < through {
+		return false, fmt.Errorf("tombstones of %s are pruned through tick %d, the note is %d: %w", c.Table.Name(), through, c.Note, errAgain)
+	}
+	if err := store.LockTableShared(ctx, tx, w.migration, c.Table.No); err != nil {
+		return false, err
+	}
+	var truncated bool
+	sql := fmt.Sprintf(`SELECT EXISTS (SELECT FROM shardctl.table_tombstone WHERE migration = $1 AND table_no = $2 AND tick > $3), EXISTS (SELECT FROM %s WHERE tick > $3)`,
+		tombstones(c.Table, w.migration))
+	if err := tx.QueryRow(ctx, sql, w.migration, c.Table.No, c.Note).Scan(&truncated, &tombs); err != nil {
+		return false, fmt.Errorf("look for tombstones of %s: %w", c.Table.Name(), err)
+	}
+	if truncated {
+		return false, fmt.Errorf("%s was truncated after tick %d: %w", c.Table.Name(), c.Note, errAgain)
+	}
+	return tombs, nil
+}
+
+func (w *writer) inLedger(ctx context.Context, tx pgx.Tx, c Chunk) (there bool, err error) {
+	const sql = `SELECT EXISTS (SELECT FROM shardctl.ledger WHERE migration = $1 AND plan = $2 AND table_no = $3 AND chunk = $4)`
+	if err := tx.QueryRow(ctx, sql, w.migration, c.Plan, c.Table.No, c.No).Scan(&there); err != nil {
+		return false, fmt.Errorf("read the ledger: %w", err)
+	}
+	return there, nil
+}
+
+func (w *writer) enter(ctx context.Context, tx pgx.Tx, j job) error {
+	const sql = `INSERT INTO shardctl.ledger (migration, plan, table_no, chunk, rows, note) VALUES ($1, $2, $3, $4, $5, $6)`
+	if _, err := tx.Exec(ctx, sql, w.migration, j.chunk.Plan, j.chunk.Table.No, j.chunk.No, j.rows, j.chunk.Note); err != nil {
+		return fmt.Errorf("write the ledger: %w", err)
+	}
+	return nil
+}
+
+// copyBins copies what is to be kept into each location of this database.
+func (w *writer) copyBins(ctx context.Context, tx pgx.Tx, j job, look, tombs bool) error {
+	mine := w.bins(j)
+	if len(mine) == 0 {
+		return nil
+	}
+	dropped := make([][]int, len(j.route.bins))
+	if look {
+		if err := w.replace(ctx, tx, j, mine); err != nil {
+			return err
+		}
+		var err error
+		if dropped, err = w.judge(ctx, tx, j, mine, tombs); err != nil {
+			return fmt.Errorf("compare %s: %w", j.chunk, err)
+		}
+	}
+	for _, i := range mine {
+		b := &j.part.bins[i]
+		if len(dropped[i]) == len(b.ends) {
+			continue
+		}
+		target := j.route.bins[i].target
+		_, err := tx.Conn().PgConn().CopyFrom(ctx, b.stream(j.route.format, dropped[i]), copyIn(j.chunk.Table, target, j.route.format))
+		if err != nil {
+			return fmt.Errorf("copy %s into %s: %w", j.chunk, target, err)
+		}
+	}
+	return nil
+}
+
+// bins are those of this database that hold a row.
+func (w *writer) bins(j job) []int {
+	var out []int
+	for i, b := range j.route.bins {
+		if (b.database == "" || b.database == w.target.Name) && len(j.part.bins[i].ends) > 0 {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// replace makes room for rows of a higher version than the one that is there,
+// where no tick beyond the note has been applied. Then all that the database
+// holds is at or before the chunk's snapshot, but for other chunks' rows, which
+// the version judges; what changed after the snapshot comes with a later tick.
+func (w *writer) replace(ctx context.Context, tx pgx.Tx, j job, mine []int) error {
+	if j.route.version < 0 {
+		return nil
+	}
+	var beyond bool
+	const sql = `SELECT coalesce(max(tick), 0) > $3 FROM shardctl.position WHERE migration = $1 AND database = $2 AND direction = 'forward'`
+	if err := tx.QueryRow(ctx, sql, w.migration, w.target.Name, j.chunk.Note).Scan(&beyond); err != nil {
+		return fmt.Errorf("read the position of %s: %w", w.target.Name, err)
+	}
+	if beyond {
+		return nil
+	}
+	for _, i := range mine {
+		values := j.part.bins[i].keyArrays(j.route, j.route.version)
+		sql := outdated(j.chunk.Table, j.route.bins[i].target, j.route.format)
+		if res := tx.Conn().PgConn().ExecParams(ctx, sql, values, nil, binaryFormats(len(values)), nil).Read(); res.Err != nil {
+			return fmt.Errorf("replace older versions in %s: %w", j.route.bins[i].target, res.Err)
+		}
+	}
+	return nil
+}
+
+// judge finds the tuples of each bin that must not be copied, one round trip for
+// all of them.
+func (w *writer) judge(ctx context.Context, tx pgx.Tx, j job, mine []int, tombs bool) (dropped [][]int, err error) {
+	pipe := tx.Conn().PgConn().StartPipeline(ctx)
+	defer func() { err = errors.Join(err, pipe.Close()) }()
+	var order []int
+	for _, i := range mine {
+		values := j.part.bins[i].keyArrays(j.route)
+		formats := binaryFormats(len(values))
+		pipe.SendQueryParams(existing(j.chunk.Table, j.route.bins[i].target, j.route.format), values, nil, formats, formats[:1])
+		order = append(order, i)
+		if tombs {
+			pipe.SendQueryParams(buried(j.chunk.Table, w.migration, j.chunk.Note, j.route.format), values, nil, formats, formats[:1])
+			order = append(order, i)
+		}
+	}
+	if err := pipe.Sync(); err != nil {
+		return nil, err
+	}
+	dropped = make([][]int, len(j.route.bins))
+	for _, i := range order {
+		found, err := ordinals(pipe)
+		if err != nil {
+			return nil, err
+		}
+		dropped[i] = append(dropped[i], found...)
+	}
+	for i := range dropped {
+		slices.Sort(dropped[i])
+		dropped[i] = slices.Compact(dropped[i])
+	}
+	return dropped, nil
+}

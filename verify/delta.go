@@ -1,0 +1,229 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/migrate"
+)
+
+// Round is what comparing the keys written since the last round found.
+type Round struct {
+	Checked     int          // keys
+	Unsettled   int          // keys left for the next round
+	Differences []Difference // confirmed now
+	Broken      []string     // databases whose chain broke, with the reason: a new full pass is due
+	Begun       []string     // databases whose chain begins with this round: nothing was compared
+}
+
+// DeltaCheck compares, for some databases, the keys that were written and applied
+// since the last round, and the unsettled ones. It waits for nothing, so that it may
+// run between ticks; what it cannot decide is left for the next round. Databases
+// that are level are compared with one reading of the source.
+func (v *Verifier) DeltaCheck(ctx context.Context, databases ...string) (*Round, error) {
+	round := &Round{}
+	groups, err := v.groups(ctx, databases, round)
+	if err != nil {
+		return nil, err
+	}
+	for _, group := range groups {
+		if err := v.compareRound(ctx, group, round); err != nil {
+			return nil, err
+		}
+	}
+	return round, nil
+}
+
+// Delta is DeltaCheck as a gate: an error if there are differences, if the chain
+// broke, or if too much is unsettled.
+func (v *Verifier) Delta(ctx context.Context, database string) error {
+	r, err := v.DeltaCheck(ctx, database)
+	switch {
+	case err != nil:
+		return err
+	case len(r.Differences) > 0:
+		return differ(r.Differences)
+	case len(r.Broken) > 0:
+		return stale(database, r.Broken[0])
+	case len(r.Begun) > 0:
+		return stale(database, noRounds)
+	case r.Unsettled > v.limits.unsettled:
+		return migrate.Refuse("verify.unsettled", database, fmt.Sprintf("%d keys went on changing and could not be compared", r.Unsettled),
+			"let catchup come level, then try again")
+	}
+	return nil
+}
+
+const noRounds = "what was written since the last pass was never compared"
+
+func differ(found []Difference) error {
+	d := found[0]
+	return migrate.Refuse("verify.differences", d.Database+"."+d.Schema, fmt.Sprintf("%d rows differ, the first is %s in %s: %s", len(found), d.Key, d.Table, d.Kind),
+		"run shardctl verify")
+}
+
+func stale(database, reason string) error {
+	return migrate.Refuse("verify.stale", database, reason, "run shardctl verify")
+}
+
+// groups loads the databases' links, begins and breaks chains, and puts together
+// those that are level, so that their log and the source are read once.
+func (v *Verifier) groups(ctx context.Context, databases []string, round *Round) ([][]*link, error) {
+	servers := make([]*server, len(databases))
+	for i, name := range databases {
+		d, err := v.database(name)
+		if err != nil {
+			return nil, err
+		}
+		servers[i] = d
+	}
+	if err := v.onSource(ctx, func(conn *pgxpool.Conn) error { return ensureState(ctx, conn) }); err != nil {
+		return nil, err
+	}
+	links, err := v.links(ctx, servers)
+	if err != nil {
+		return nil, err
+	}
+	var groups [][]*link
+	at := map[string]int{}
+	for _, l := range links {
+		ready, err := v.ready(ctx, l, round)
+		if err != nil {
+			return nil, err
+		}
+		if !ready {
+			continue
+		}
+		id := fmt.Sprint(l.log.Name, l.from.Snapshot, l.to.Snapshot, len(l.tables))
+		n, ok := at[id]
+		if !ok {
+			n = len(groups)
+			at[id] = n
+			groups = append(groups, nil)
+		}
+		groups[n] = append(groups[n], l)
+	}
+	return groups, nil
+}
+
+// ready reports whether a link can be compared. One without a chain begins one
+// here; so does one whose chain broke, which makes earlier passes stale.
+func (v *Verifier) ready(ctx context.Context, l *link, round *Round) (bool, error) {
+	if err := v.load(ctx, l); err != nil {
+		return false, err
+	}
+	if !l.begun {
+		round.Begun = append(round.Begun, l.database.Name)
+		return false, v.begin(ctx, l)
+	}
+	reason, err := v.broken(ctx, l)
+	if err != nil || reason == "" {
+		return err == nil, err
+	}
+	round.Broken = append(round.Broken, l.database.Name+": "+reason)
+	return false, v.begin(ctx, l)
+}
+
+// ensureState makes the tables where they lack; usually one look is all it costs.
+func ensureState(ctx context.Context, q postgres.Querier) error {
+	there, err := hasState(ctx, q)
+	if err != nil || there {
+		return err
+	}
+	return CreateState(ctx, q)
+}
+
+// compareRound compares level links, table by table, and ends their round.
+func (v *Verifier) compareRound(ctx context.Context, group []*link, round *Round) error {
+	first := group[0]
+	databases := make([]*server, len(group))
+	for i, l := range group {
+		databases[i] = l.database
+	}
+	b, err := v.builder(ctx, append([]*server{v.source}, databases...))
+	if err != nil {
+		return err
+	}
+	work, err := v.newWork(ctx, b, first, databases, first.to.Snapshot)
+	if err != nil {
+		return err
+	}
+	for _, t := range first.tables {
+		j := v.newJudge(b, t, databases)
+		if err := work.check(ctx, j); err != nil {
+			return err
+		}
+		round.Checked += j.looked
+		round.Unsettled += int(j.unsettled())
+		round.Differences = append(round.Differences, j.found...)
+		if err := v.saveRound(ctx, j); err != nil {
+			return err
+		}
+	}
+	if work.reason != "" {
+		for _, l := range group {
+			round.Broken = append(round.Broken, l.database.Name+": "+work.reason)
+			if err := v.begin(ctx, l); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if first.from.Snapshot == first.to.Snapshot {
+		return nil
+	}
+	return v.onSource(ctx, func(conn *pgxpool.Conn) error {
+		return postgres.WithTx(ctx, conn, pgx.TxOptions{}, func(tx pgx.Tx) error {
+			for _, l := range group {
+				if err := v.advance(ctx, tx, l); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// saveRound records what a round found in one table: differences, and in place of
+// the keys that were unsettled those that are.
+func (v *Verifier) saveRound(ctx context.Context, j *judge) error {
+	if j.looked == 0 {
+		return nil
+	}
+	names := make([]string, len(j.databases))
+	for i, d := range j.databases {
+		names[i] = d.Name
+	}
+	err := v.onSource(ctx, func(conn *pgxpool.Conn) error {
+		return postgres.WithTx(ctx, conn, pgx.TxOptions{}, func(tx pgx.Tx) error {
+			const settled = `DELETE FROM shardctl.verify_unsettled WHERE migration = $1 AND database = ANY ($2) AND table_no = $3`
+			if _, err := tx.Exec(ctx, settled, v.migration(), names, j.t.No); err != nil {
+				return err
+			}
+			if err := v.saveUnsettled(ctx, tx, j.t, j.maybe); err != nil {
+				return err
+			}
+			if len(j.found) == 0 {
+				return nil
+			}
+			p := &pass{v: v, mode: delta}
+			if err := p.insert(ctx, tx, "", nil); err != nil {
+				return err
+			}
+			if err := p.saveDifferences(ctx, tx, j.t, j.found); err != nil {
+				return err
+			}
+			const close = `UPDATE shardctl.verify_pass SET finished_at = clock_timestamp() WHERE migration = $1 AND pass = $2`
+			_, err := tx.Exec(ctx, close, v.migration(), [16]byte(p.id))
+			return err
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("record a round of %s: %w", j.t.Name(), err)
+	}
+	return nil
+}

@@ -1,0 +1,240 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/shardctl/shardctl/internal/layout"
+	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/store"
+)
+
+// A chain of rounds compares each key that was written since it began, soon after
+// it was applied. A round ends at a position of the database, which is durable;
+// the next begins there. A pass that began within the chain stays true for as
+// long as the chain does not break.
+
+// link is one database's log in one direction, and how far it was compared.
+type link struct {
+	database  *server
+	direction store.Direction
+	holder    *server // of the position: the side that is brought up to date
+	log       *server // whose log it is
+	tables    []*layout.Table
+	from      store.Position // the end of the last round; only Snapshot and SystemIdentifier
+	to        store.Position // how far the database was brought by now
+	begun     bool           // there was a chain
+}
+
+// links lists what is to be compared for some databases: forward what the source
+// owns, in reverse what a database owns.
+func (v *Verifier) links(ctx context.Context, databases []*server) ([]*link, error) {
+	owners := map[string]string{}
+	var all []store.Ownership
+	err := v.onSource(ctx, func(conn *pgxpool.Conn) (err error) {
+		all, err = store.LoadOwnership(ctx, conn, v.migration())
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range all {
+		owners[o.Database] = o.Owner
+	}
+	var out []*link
+	for _, d := range databases {
+		forward := &link{database: d, direction: store.Forward, holder: d, log: v.source}
+		reverse := &link{database: d, direction: store.Reverse, holder: v.source, log: d}
+		for _, t := range v.cfg.Layout.Tables {
+			if owners[d.Name] == d.Name && !t.Everywhere() {
+				reverse.tables = append(reverse.tables, t)
+			} else {
+				forward.tables = append(forward.tables, t)
+			}
+		}
+		for _, l := range []*link{forward, reverse} {
+			slices.SortStableFunc(l.tables, func(a, b *layout.Table) int { return len(a.Chain()) - len(b.Chain()) }) // parents first
+		}
+		// A forward link without tables still moves on, lest it keep the log for nothing.
+		out = append(out, forward)
+		if len(reverse.tables) > 0 {
+			out = append(out, reverse)
+		}
+	}
+	return out, nil
+}
+
+// load reads a link's position and its last round.
+func (v *Verifier) load(ctx context.Context, l *link) (err error) {
+	if l.to, err = v.loadPosition(ctx, l.holder, l.database.Name, l.direction); err != nil {
+		return err
+	}
+	const sql = `SELECT snapshot::text, system_identifier FROM shardctl.verify_round WHERE migration = $1 AND database = $2 AND direction = $3`
+	err = v.onSource(ctx, func(conn *pgxpool.Conn) error {
+		return conn.QueryRow(ctx, sql, v.migration(), l.database.Name, l.direction).Scan(&l.from.Snapshot, &l.from.SystemIdentifier)
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		// A reverse log begins empty with the switch before which all was compared, so
+		// that its chain begins with it.
+		if l.begun = l.direction == store.Reverse; l.begun {
+			l.from = store.Position{Snapshot: store.FirstSnapshot, SystemIdentifier: l.to.SystemIdentifier}
+		}
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the last round of %s: %w", l.database.Name, err)
+	}
+	l.begun = true
+	return nil
+}
+
+// begin starts a chain at the present position, or starts it anew if it broke:
+// passes that began before no longer count.
+func (v *Verifier) begin(ctx context.Context, l *link) error {
+	const sql = `INSERT INTO shardctl.verify_round (migration, database, direction, system_identifier, snapshot) VALUES ($1, $2, $3, $4, $5::text::pg_snapshot)
+	ON CONFLICT (migration, database, direction) DO UPDATE SET system_identifier = excluded.system_identifier, snapshot = excluded.snapshot,
+	since = clock_timestamp(), at = clock_timestamp()`
+	err := v.onSource(ctx, func(conn *pgxpool.Conn) error {
+		_, err := conn.Exec(ctx, sql, v.migration(), l.database.Name, l.direction, l.to.SystemIdentifier, l.to.Snapshot)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("begin the rounds of %s: %w", l.database.Name, err)
+	}
+	return nil
+}
+
+// beginChains starts the chains that lack, so that a pass begins within all of them.
+func (v *Verifier) beginChains(ctx context.Context) error {
+	if err := v.onSource(ctx, func(conn *pgxpool.Conn) error { return CreateState(ctx, conn) }); err != nil {
+		return err
+	}
+	links, err := v.links(ctx, v.databases)
+	if err != nil {
+		return err
+	}
+	for _, l := range links {
+		if err := v.load(ctx, l); err != nil {
+			return err
+		}
+		if !l.begun {
+			if err := v.begin(ctx, l); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// advance ends a round. A round that another process ended meanwhile stays: then
+// some keys are looked at twice.
+func (v *Verifier) advance(ctx context.Context, tx pgx.Tx, l *link) error {
+	const sql = `INSERT INTO shardctl.verify_round AS r (migration, database, direction, system_identifier, snapshot, since) VALUES ($1, $2, $3, $6, $5::text::pg_snapshot, '-infinity')
+	ON CONFLICT (migration, database, direction) DO UPDATE SET snapshot = excluded.snapshot, at = clock_timestamp() WHERE r.snapshot::text = $4`
+	_, err := tx.Exec(ctx, sql, v.migration(), l.database.Name, l.direction, l.from.Snapshot, l.to.Snapshot, l.to.SystemIdentifier)
+	if err != nil {
+		return fmt.Errorf("end a round of %s: %w", l.database.Name, err)
+	}
+	return nil
+}
+
+// broken says why a link's log no longer has all that was written since the last
+// round; "" if it has.
+func (v *Verifier) broken(ctx context.Context, l *link) (string, error) {
+	if l.from.SystemIdentifier != l.to.SystemIdentifier {
+		return "the log is another server's", nil
+	}
+	numbers := make([]int, len(l.tables))
+	for i, t := range l.tables {
+		numbers[i] = t.No
+	}
+	// Lost is an entry that the low-water mark saw and the last round did not.
+	const sql = `SELECT EXISTS (SELECT FROM shardctl.low_water w WHERE w.migration = $1 AND w.table_no = ANY ($2)
+	AND (pg_snapshot_xmax(w.snapshot) > pg_snapshot_xmax($3::text::pg_snapshot)
+	OR EXISTS (SELECT FROM pg_snapshot_xip($3::text::pg_snapshot) AS x WHERE pg_visible_in_snapshot(x, w.snapshot))))`
+	var lost bool
+	err := l.log.with(ctx, func(conn *pgxpool.Conn) error {
+		return conn.QueryRow(ctx, sql, v.migration(), numbers, l.from.Snapshot).Scan(&lost)
+	})
+	if err != nil {
+		return "", fmt.Errorf("read the low-water mark of %s: %w", l.log.Name, err)
+	}
+	if lost {
+		return "the log was rotated past what had been compared", nil
+	}
+	return "", nil
+}
+
+// busy picks the tables of which the log has entries beyond a snapshot.
+func (v *Verifier) busy(ctx context.Context, s *server, b builder, tables []*layout.Table, from string) ([]*layout.Table, error) {
+	var out []*layout.Table
+	err := v.persist(ctx, s, func() error {
+		out = nil
+		return s.readLog(ctx, func(tx pgx.Tx) error {
+			rows, err := tx.Query(ctx, b.busy(tables), from)
+			if err != nil {
+				return err
+			}
+			var i int
+			_, err = pgx.ForEachRow(rows, []any{&i}, func() error { out = append(out, tables[i]); return nil })
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look into the logs of %s: %w", s.Name, err)
+	}
+	return out, nil
+}
+
+// readLog runs fn where the planner uses the logs' index: they are never analyzed,
+// so that it would rather read all of a log.
+func (s *server) readLog(ctx context.Context, fn func(pgx.Tx) error) error {
+	return s.with(ctx, func(conn *pgxpool.Conn) error {
+		return postgres.WithTx(ctx, conn, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, "SET LOCAL enable_seqscan = off"); err != nil {
+				return err
+			}
+			return fn(tx)
+		})
+	})
+}
+
+// Retained is a snapshot whose later log entries a standing pass still needs.
+type Retained struct {
+	Database  string
+	Direction store.Direction
+	Snapshot  string
+}
+
+// Retain lists how far the logs have been compared for passes that are under way or
+// clean. A rotation that goes further makes them stale, nothing worse.
+func Retain(ctx context.Context, source postgres.Querier, migration string, maxAge time.Duration) ([]Retained, error) {
+	if there, err := hasState(ctx, source); err != nil || !there {
+		return nil, err
+	}
+	const sql = `SELECT r.database, r.direction, r.snapshot::text FROM shardctl.verify_round r
+	WHERE r.migration = $1 AND EXISTS (SELECT FROM shardctl.verify_pass p WHERE p.migration = $1 AND p.mode = 'full' AND p.started_at >= r.since
+	AND p.heartbeat_at > clock_timestamp() - $2::interval)`
+	rows, err := source.Query(ctx, sql, migration, maxAge)
+	if err != nil {
+		return nil, fmt.Errorf("read how far the logs were compared: %w", err)
+	}
+	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (out Retained, err error) {
+		err = r.Scan(&out.Database, &out.Direction, &out.Snapshot)
+		return out, err
+	})
+}
+
+func hasState(ctx context.Context, q postgres.Querier) (there bool, err error) {
+	err = q.QueryRow(ctx, "SELECT to_regclass('shardctl.verify_pass') IS NOT NULL AND to_regclass('shardctl.verify_round') IS NOT NULL").Scan(&there)
+	if err != nil {
+		return false, fmt.Errorf("look for verification's state: %w", err)
+	}
+	return there, nil
+}

@@ -1,0 +1,141 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/shardctl/shardctl/internal/layout"
+	"github.com/shardctl/shardctl/internal/store"
+)
+
+// maxPending bounds the children of moved parents that wait for their own table's
+// turn; beyond it only a full pass can tell.
+const maxPending = 200_000
+
+// work is the keys that one round compares: those that were left unsettled, those
+// that the log names, and the children of rows that took them along.
+type work struct {
+	v       *Verifier
+	b       builder
+	forward bool
+	log     *server
+	window  window
+	busy    []*layout.Table
+	waiting map[int][]key // by the table's number
+	reason  string        // why not all of it can be known; "" if it can
+	total   int           // keys handed on so far
+}
+
+// newWork finds what there is to compare for level links, up to a snapshot.
+func (v *Verifier) newWork(ctx context.Context, b builder, l *link, databases []*server, to string) (*work, error) {
+	w := &work{v: v, b: b, forward: l.direction == store.Forward, log: l.log, window: window{l.from.Snapshot, to}}
+	var err error
+	if w.waiting, err = v.loadUnsettled(ctx, databases); err != nil {
+		return nil, err
+	}
+	if l.from.Snapshot != to && len(l.tables) > 0 {
+		w.busy, err = v.busy(ctx, l.log, b, l.tables, l.from.Snapshot)
+	}
+	return w, err
+}
+
+// check hands a table's keys to its judge.
+func (w *work) check(ctx context.Context, j *judge) error {
+	return w.each(ctx, j.t, func(keys []key) error { return j.check(ctx, keys) })
+}
+
+// each hands a table's keys on, page by page. Parents come before their children.
+func (w *work) each(ctx context.Context, t *layout.Table, take func([]key) error) error {
+	if waiting := w.waiting[t.No]; len(waiting) > 0 {
+		w.total += len(waiting)
+		if err := take(waiting); err != nil {
+			return err
+		}
+		if err := w.follow(ctx, t, waiting); err != nil {
+			return err
+		}
+	}
+	if !slices.Contains(w.busy, t) {
+		return nil
+	}
+	truncated, err := w.v.entries(ctx, w.log, w.b, t, w.window, func(page []entry) error {
+		keys, moved := make([]key, len(page)), []key{}
+		for i, e := range page {
+			keys[i] = e.key
+			if e.moved {
+				moved = append(moved, e.key)
+			}
+		}
+		w.total += len(keys)
+		if err := take(keys); err != nil {
+			return err
+		}
+		return w.follow(ctx, t, moved)
+	})
+	if truncated {
+		w.reason = t.Name() + " was truncated, and the log does not name the rows"
+	}
+	return err
+}
+
+// follow adds the children of rows that may have moved to their tables' keys.
+func (w *work) follow(ctx context.Context, t *layout.Table, parents []key) error {
+	if !w.forward || len(parents) == 0 || w.b.layout.Spec.Shards.Count == 1 {
+		return nil
+	}
+	keys := make([]string, len(parents))
+	for i, k := range parents {
+		keys[i] = k[0]
+	}
+	for _, child := range t.Children {
+		var found []key
+		err := w.v.source.readLog(ctx, func(tx pgx.Tx) error {
+			rows, err := tx.Query(ctx, childKeys(child), keys)
+			if err != nil {
+				return err
+			}
+			found, err = pgx.CollectRows(rows, pgx.RowTo[key])
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("find the rows of %s that moved with %s: %w", child.Name(), t.Name(), err)
+		}
+		if len(w.waiting[child.No])+len(found) > maxPending {
+			w.reason = fmt.Sprintf("more rows of %s moved with their parents than can be looked at one by one", child.Name())
+			continue
+		}
+		w.waiting[child.No] = append(w.waiting[child.No], found...)
+	}
+	return nil
+}
+
+func (v *Verifier) loadUnsettled(ctx context.Context, databases []*server) (map[int][]key, error) {
+	names := make([]string, len(databases))
+	for i, d := range databases {
+		names[i] = d.Name
+	}
+	out := map[int][]key{}
+	err := v.onSource(ctx, func(conn *pgxpool.Conn) error {
+		const sql = `SELECT DISTINCT table_no, key FROM shardctl.verify_unsettled WHERE migration = $1 AND database = ANY ($2)`
+		rows, err := conn.Query(ctx, sql, v.migration(), names)
+		if err != nil {
+			return err
+		}
+		var no int
+		var k key
+		_, err = pgx.ForEachRow(rows, []any{&no, &k}, func() error {
+			out[no] = append(out[no], k)
+			k = nil
+			return nil
+		})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the unsettled keys: %w", err)
+	}
+	return out, nil
+}

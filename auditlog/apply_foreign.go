@@ -1,0 +1,211 @@
+package auditlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/shardctl/shardctl/internal/postgres"
+)
+
+// foreignKey is a constraint of the side that is written.
+type foreignKey struct {
+	child, parent string   // quoted
+	columns       []string // quoted, of the child
+	refers        []string // quoted, of the parent
+	equal         []string // OPERATOR(…) between parent and child
+}
+
+const foreignKeysSQL = `SELECT cn.nspname, c.relname, pn.nspname, p.relname,
+  (SELECT array_agg(quote_ident(a.attname) ORDER BY k.ord) FROM unnest(f.conkey) WITH ORDINALITY k(num, ord) JOIN pg_attribute a ON a.attrelid = f.conrelid AND a.attnum = k.num),
+  (SELECT array_agg(quote_ident(a.attname) ORDER BY k.ord) FROM unnest(f.confkey) WITH ORDINALITY k(num, ord) JOIN pg_attribute a ON a.attrelid = f.confrelid AND a.attnum = k.num),
+  (SELECT array_agg(format('OPERATOR(%I.%s)', n.nspname, o.oprname) ORDER BY k.ord) FROM unnest(f.conpfeqop) WITH ORDINALITY k(op, ord) JOIN pg_operator o ON o.oid = k.op JOIN pg_namespace n ON n.oid = o.oprnamespace)
+FROM pg_constraint f JOIN pg_class c ON c.oid = f.conrelid JOIN pg_namespace cn ON cn.oid = c.relnamespace
+JOIN pg_class p ON p.oid = f.confrelid JOIN pg_namespace pn ON pn.oid = p.relnamespace
+WHERE f.contype = 'f' AND f.conparentid = 0 AND `
+
+func readForeignKeys(ctx context.Context, q postgres.Querier, where string, args ...any) ([]foreignKey, error) {
+	args = append([]any{pgx.QueryExecModeExec}, args...)
+	rows, err := q.Query(ctx, foreignKeysSQL+where, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read foreign keys: %w", err)
+	}
+	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (fk foreignKey, err error) {
+		var cs, c, ps, p string
+		err = r.Scan(&cs, &c, &ps, &p, &fk.columns, &fk.refers, &fk.equal)
+		fk.child, fk.parent = postgres.Table(cs, c), postgres.Table(ps, p)
+		return fk, err
+	})
+}
+
+// refersTo is the condition that a child refers to a parent.
+func (fk foreignKey) refersTo(child, parent string) string {
+	out := make([]string, len(fk.columns))
+	for i := range fk.columns {
+		out[i] = fmt.Sprintf("%s.%s %s %s.%s", parent, fk.refers[i], fk.equal[i], child, fk.columns[i])
+	}
+	return strings.Join(out, " AND ")
+}
+
+// barReferenced takes out deletes and key changes of everywhere tables that rows
+// of a database with shards of its own refer to: the application owns those rows,
+// and no foreign key holds back an applier.
+func (ap *application) barReferenced(ctx context.Context) error {
+	for _, st := range ap.in.staged {
+		s := st.stage
+		if !s.table.Everywhere() {
+			continue
+		}
+		at := ap.db.a.plan.spots(s.table, ap.db.place)[0]
+		fks, err := readForeignKeys(ctx, ap.tx, "pn.nspname = $1 AND p.relname = $2", at.name, s.table.TargetName())
+		if err != nil {
+			return err
+		}
+		for _, fk := range fks {
+			sql := fmt.Sprintf(`UPDATE %s s SET x_cur = %d FROM %s t WHERE %s AND (s.x_cur = %d OR s.x_cur = 0 AND (%s)) AND EXISTS (SELECT FROM %s c WHERE %s)`,
+				s.name, barred, at.table, s.same("t"), nowhere, s.changes(fk), fk.child, fk.refersTo("c", "t"))
+			rows, err := runAll(ctx, ap.tx, []string{sql})
+			if err != nil {
+				return fmt.Errorf("look for rows that refer to %s: %w", s.table.Name(), err)
+			}
+			if rows[0] > 0 {
+				st.barredFor, st.barredBy = reasonReferenced, "rows of "+fk.child+" refer to it"
+			}
+		}
+	}
+	return nil
+}
+
+// changes is the condition that a staged row changes what a foreign key refers to.
+func (s *stage) changes(fk foreignKey) string {
+	out := make([]string, 0, len(fk.refers))
+	for _, name := range fk.refers {
+		for _, c := range s.columns {
+			if c.name == name {
+				out = append(out, "t."+name+" IS DISTINCT FROM "+s.expr(c))
+			}
+		}
+	}
+	if len(out) == 0 {
+		return "false"
+	}
+	return strings.Join(out, " OR ")
+}
+
+// barViolators takes out the staged rows for which a deferred foreign key was
+// refused. The rest is then applied again.
+func (ap *application) barViolators(ctx context.Context, cause error) (again bool, err error) {
+	var pgErr *pgconn.PgError
+	if !errors.As(cause, &pgErr) || pgErr.Code != "23503" {
+		return false, cause
+	}
+	if _, err := runAll(ctx, ap.tx, []string{"ROLLBACK TO SAVEPOINT staged"}); err != nil {
+		return false, err
+	}
+	fks, err := readForeignKeys(ctx, ap.tx, "cn.nspname = $1 AND c.relname = $2 AND f.conname = $3", pgErr.SchemaName, pgErr.TableName, pgErr.ConstraintName)
+	if err != nil {
+		return false, err
+	}
+	var barredRows int64
+	for _, fk := range fks {
+		n, err := ap.bar(ctx, fk, errorText(cause))
+		if err != nil {
+			return false, err
+		}
+		barredRows += n
+	}
+	if barredRows == 0 {
+		return false, cause
+	}
+	return true, nil
+}
+
+// bar takes out, for one foreign key, staged children without a parent, and
+// deletes of parents that still have children.
+func (ap *application) bar(ctx context.Context, fk foreignKey, message string) (n int64, err error) {
+	p := ap.db.a.plan
+	for _, st := range ap.in.staged {
+		s := st.stage
+		for _, at := range p.spots(s.table, ap.db.place) {
+			var sql string
+			switch at.table {
+			case fk.child:
+				sql = fmt.Sprintf("UPDATE %s s SET x_cur = %d WHERE s.x_cur = %d AND %s AND NOT EXISTS (SELECT FROM %s p WHERE %s)%s",
+					s.name, barred, at.loc, s.present(fk.columns), fk.parent, s.refers(fk, "p"), ap.stagedParent(fk))
+			case fk.parent:
+				sql = fmt.Sprintf("UPDATE %s s SET x_cur = %d FROM %s t WHERE s.x_cur = %d AND %s AND EXISTS (SELECT FROM %s c WHERE %s)",
+					s.name, barred, fk.parent, nowhere, s.same("t"), fk.child, fk.refersTo("c", "t"))
+			default:
+				continue
+			}
+			rows, err := runAll(ctx, ap.tx, []string{sql})
+			if err != nil {
+				return n, fmt.Errorf("find what a foreign key refuses: %w", err)
+			}
+			if rows[0] > 0 {
+				st.barredFor, st.barredBy = reasonForeignKey, message
+			}
+			n += rows[0]
+		}
+	}
+	return n, nil
+}
+
+// stagedParent is the condition that no parent is staged either.
+func (ap *application) stagedParent(fk foreignKey) string {
+	p := ap.db.a.plan
+	for _, st := range ap.in.staged {
+		for _, at := range p.spots(st.stage.table, ap.db.place) {
+			if at.table != fk.parent {
+				continue
+			}
+			parts := make([]string, len(fk.columns))
+			for i := range fk.columns {
+				parts[i] = fmt.Sprintf("p.%s::text = s.%s::text", fk.refers[i], fk.columns[i])
+			}
+			return fmt.Sprintf(" AND NOT EXISTS (SELECT FROM %s p WHERE p.x_cur = %d AND %s)", st.stage.name, at.loc, strings.Join(parts, " AND "))
+		}
+	}
+	return ""
+}
+
+// present is the condition that a staged row names a parent at all.
+func (s *stage) present(columns []string) string {
+	out := make([]string, len(columns))
+	for i, c := range columns {
+		out[i] = "s." + c + " IS NOT NULL"
+	}
+	return strings.Join(out, " AND ")
+}
+
+// refers is the condition that a staged child refers to a stored parent.
+func (s *stage) refers(fk foreignKey, parent string) string {
+	out := make([]string, len(fk.columns))
+	for i, name := range fk.columns {
+		value := "s." + name
+		for _, c := range s.columns {
+			if c.name == name {
+				value = s.expr(c)
+			}
+		}
+		out[i] = fmt.Sprintf("%s.%s %s %s", parent, fk.refers[i], fk.equal[i], value)
+	}
+	return strings.Join(out, " AND ")
+}
+
+// errorText is what is kept of a server's refusal: no values of the row.
+func errorText(err error) string {
+	var pgErr *pgconn.PgError
+	if !errors.As(err, &pgErr) {
+		return err.Error()
+	}
+	text := pgErr.Message + " (SQLSTATE " + pgErr.Code + ")"
+	if pgErr.ConstraintName != "" && !strings.Contains(pgErr.Message, pgErr.ConstraintName) {
+		text += " constraint " + pgErr.ConstraintName
+	}
+	return text
+}

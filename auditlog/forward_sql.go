@@ -1,0 +1,171 @@
+package auditlog
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/shardctl/shardctl/internal/layout"
+	"github.com/shardctl/shardctl/internal/postgres"
+)
+
+// forwardSQL is the query, on the source, for one table of one batch. Each row
+// is a key with one of the locations where it may have been (x_old), the location
+// where the row is now (x_cur), and the row; a row that is gone has its key alone.
+// A row is looked up in a lateral subquery that cannot be flattened, so that no plan
+// ever reads a table as a whole: logs have no statistics.
+func (p *plan) forwardSQL(t *tablePlan, e entries) string {
+	if e.full[t.No] {
+		return p.fullSQL(t, e)
+	}
+	q := &ctes{plan: p, entries: e, done: map[string]bool{}}
+	known := q.known(t)
+	return fmt.Sprintf("%sSELECT %s, coalesce(r.x_cur, %d), %s\nFROM %s e LEFT JOIN LATERAL (%s WHERE %s OFFSET 0) r ON true",
+		q.with(), p.oldLocation(t), nowhere, stagedColumns(t, "e"), known, p.currentRow(t), t.SamePK("r", "e"))
+}
+
+// fullSQL reads a whole table: its parent was truncated.
+func (p *plan) fullSQL(t *tablePlan, e entries) string {
+	return fmt.Sprintf("SELECT r.x_cur, r.x_cur, %s FROM (%s) r", stagedColumns(t, "r"), p.currentRow(t))
+}
+
+// currentRow selects the rows of a table, aliased r, with their location.
+func (p *plan) currentRow(t *tablePlan) string {
+	cols := postgres.Idents("r", layout.Names(t.columns))
+	if !t.keyed {
+		return fmt.Sprintf("SELECT %d AS x_cur, %s FROM %s r", p.only(t), cols, t.QualifiedSource())
+	}
+	joins, key := t.KeyFrom("r")
+	none := nowhere
+	if t.NoKey.Policy == "refuse" {
+		none = refused
+	}
+	return fmt.Sprintf("SELECT coalesce(%s, %d) AS x_cur, %s AS x_key, %s FROM %s r%s",
+		p.rowLocation(t, key), none, keyTyped(key, t.Family), cols, t.QualifiedSource(), joins)
+}
+
+// oldLocation is the SQL for where the row of a known key may have been. Most
+// keys have not moved, which is seen without hashing twice.
+func (p *plan) oldLocation(t *tablePlan) string {
+	if !t.keyed {
+		return fmt.Sprint(p.only(t))
+	}
+	return fmt.Sprintf("CASE WHEN e.x_any THEN %d WHEN e.x_key = r.x_key THEN r.x_cur ELSE coalesce(%s, %d) END",
+		anywhere, p.rowLocation(t, "e.x_key"), nowhere)
+}
+
+// stagedColumns are a row's columns as they are staged. The primary key of a row
+// that is gone comes from the log, aliased key.
+func stagedColumns(t *tablePlan, key string) string {
+	pk := map[string]bool{}
+	for _, c := range t.PK {
+		pk[c.Name] = true
+	}
+	out := make([]string, len(t.columns))
+	for i, c := range t.columns {
+		out[i] = "r." + postgres.Ident(c.Name)
+		if pk[c.Name] {
+			out[i] = fmt.Sprintf("coalesce(%s, %s)", typed(out[i], c), typed(key+"."+postgres.Ident(c.Name), c))
+		}
+	}
+	if t.StoreAs != "" {
+		out = append(out, fmt.Sprintf("(r.x_key)::%s", t.Key.TypeName))
+	}
+	return strings.Join(out, ", ")
+}
+
+// ctes collects the common table expressions that a table's known keys need: its
+// own and those of the chain to its key.
+type ctes struct {
+	plan    *plan
+	entries entries
+	parts   []string
+	done    map[string]bool
+}
+
+func (q *ctes) with() string {
+	return "WITH " + strings.Join(q.parts, ",\n") + "\n"
+}
+
+func (q *ctes) add(name, sql string) {
+	q.parts = append(q.parts, name+" AS ("+sql+")")
+	q.done[name] = true
+}
+
+// known names the expression with the primary keys of a table that the batch
+// touches, and for each the shard keys by which it may have been placed: x_key, or
+// x_any where that is unknown.
+func (q *ctes) known(t *tablePlan) string {
+	name := fmt.Sprintf("known_%d", t.No)
+	switch {
+	case q.done[name]:
+	case !t.keyed:
+		q.add(name, "SELECT DISTINCT * FROM ("+q.plan.fromLog(t, q.entries)+") l")
+	case !t.Derived():
+		pk := postgres.Idents("l", t.PKNames())
+		q.add(name, fmt.Sprintf("SELECT DISTINCT %s, l.x_place AS x_key, l.x_any FROM (%s) l", pk, q.plan.fromLog(t, q.entries)))
+	default:
+		q.derived(name, t)
+	}
+	return name
+}
+
+// derived adds a derived table's keys: those of its own entries and those of the
+// children of rows that left their place; each with all keys that the parents it
+// names had in this batch and have now.
+func (q *ctes) derived(name string, t *tablePlan) {
+	parent := q.plan.of(t.Parent)
+	up, pairs := q.known(parent), q.pairs(t)
+	pk := postgres.Idents("q", t.PKNames())
+	parentPK := postgres.Ident(t.Parent.PK[0].Name)
+	joins, key := t.Parent.KeyFrom("p")
+	refers := func(alias string) string {
+		return fmt.Sprintf("%s.%s %s q.x_place", alias, parentPK, viaEqual(t.Table))
+	}
+	table := t.Parent.QualifiedSource()
+	q.add(name, fmt.Sprintf(`SELECT %[1]s, k.x_key, k.x_any OR q.x_any AS x_any FROM %[2]s q JOIN %[3]s k ON %[4]s
+ UNION SELECT %[1]s, p.x_key, q.x_any FROM %[2]s q CROSS JOIN LATERAL (SELECT %[5]s AS x_key FROM %[6]s p%[7]s WHERE %[8]s OFFSET 0) p
+ UNION SELECT %[1]s, %[9]s, q.x_any OR q.x_place IS NOT NULL FROM %[2]s q
+   WHERE NOT EXISTS (SELECT FROM %[3]s k WHERE %[4]s) AND NOT EXISTS (SELECT FROM %[6]s p WHERE %[8]s OFFSET 0)`,
+		pk, pairs, up, refers("k"), keyTyped(key, t.Family), table, joins, refers("p"), keyTyped("NULL", t.Family)))
+}
+
+// pairs names the expression with a derived table's touched keys and the parents
+// (x_place) that each names or named.
+func (q *ctes) pairs(t *tablePlan) string {
+	name := fmt.Sprintf("pairs_%d", t.No)
+	if !q.done[name] {
+		q.add(name, fmt.Sprintf("SELECT DISTINCT * FROM (%s\n UNION ALL %s) l", q.plan.fromLog(t, q.entries), q.children(t, true)))
+	}
+	return name
+}
+
+// left names the expression with the keys of rows whose children must be read again.
+func (q *ctes) left(t *tablePlan) string {
+	name := fmt.Sprintf("left_%d", t.No)
+	if q.done[name] {
+		return name
+	}
+	sql := q.plan.leftPlace(t, q.entries)
+	if t.Derived() {
+		sql += "\n UNION ALL " + q.children(t, false)
+	}
+	q.add(name, "SELECT DISTINCT * FROM ("+sql+") l")
+	return name
+}
+
+// children selects the rows of a derived table whose parents have left their place.
+func (q *ctes) children(t *tablePlan, places bool) string {
+	left := q.left(q.plan.of(t.Parent))
+	cols := make([]string, len(t.PK))
+	for i, c := range t.PK {
+		cols[i] = typed("c."+postgres.Ident(c.Name), c) + " AS " + postgres.Ident(c.Name)
+	}
+	inner := postgres.Idents("r", t.PKNames())
+	via := "r." + postgres.Ident(t.Via.Name)
+	out := strings.Join(cols, ", ")
+	if places {
+		out += ", c.x_place, false"
+	}
+	return fmt.Sprintf("SELECT %s FROM %s m CROSS JOIN LATERAL (SELECT %s, %s AS x_place FROM %s r WHERE m.%s %s %s OFFSET 0) c",
+		out, left, inner, via, t.QualifiedSource(), postgres.Ident(t.Parent.PK[0].Name), viaEqual(t.Table), via)
+}

@@ -1,0 +1,25 @@
+package journey
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if err := removeBinary(); err != nil {
+		fmt.Fprintln(os.Stderr, "journey: remove the binary:", err)
+		code = max(code, 1)
+	}
+	if err := goleak.Find(); err != nil {
+		fmt.Fprintln(os.Stderr, "journey: goroutines were left:", err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// full reports whether the long form of the crash tests is asked for.
+func full() bool { return os.Getenv("SHARDCTL_JOURNEY") == "full" }

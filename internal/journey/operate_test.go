@@ -1,0 +1,50 @@
+package journey
+
+import (
+	"slices"
+	"testing"
+)
+
+// begin starts a command with the world's spec, in JSON. What it prints is kept.
+func (w *world) begin(t testing.TB, args ...string) *command {
+	t.Helper()
+	c := begin(t, w.env, slices.Concat(args, []string{"--file", w.spec, "--output", "json", "--no-progress"})...)
+	t.Cleanup(c.kill)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.commands = append(w.commands, c)
+	return c
+}
+
+// run runs a command to its end and gives its document.
+func (w *world) run(t testing.TB, args ...string) (int, map[string]any) {
+	t.Helper()
+	c := w.begin(t, args...)
+	r := c.wait(t)
+	doc, err := r.document()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", c, err, r)
+	}
+	return r.code, doc
+}
+
+// must runs a command that has to succeed.
+func (w *world) must(t testing.TB, args ...string) map[string]any {
+	t.Helper()
+	code, doc := w.run(t, args...)
+	if code != 0 {
+		t.Fatalf("shardctl %v: exit %d: %v", args, code, doc)
+	}
+	return doc
+}
+
+// refused runs a command that has to end with a code, and gives its error.
+func (w *world) refused(t testing.TB, code int, args ...string) map[string]any {
+	t.Helper()
+	got, doc := w.run(t, args...)
+	failure, _ := doc["error"].(map[string]any)
+	if got != code || failure == nil {
+		t.Fatalf("shardctl %v: exit %d and %v, want exit %d and an error", args, got, doc, code)
+	}
+	return failure
+}

@@ -87,11 +87,7 @@ func (r *run) relieve(ctx context.Context) error {
 			return nil
 		case <-r.overfull:
 		}
-		err := r.buildAll(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err := r.outages.judge(ctx, "keys", err); err != nil {
+		if err := r.buildAll(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
 	}
@@ -102,7 +98,9 @@ func (r *run) buildAll(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(r.cfg.Workers)
 	for _, name := range r.cfg.Only {
-		group.Go(func() error { return r.build(ctx, name) })
+		group.Go(func() error {
+			return r.outages.persist(ctx, name, func() error { return r.build(ctx, name) })
+		})
 	}
 	return group.Wait()
 }
@@ -130,20 +128,25 @@ func (r *run) conclude(ctx context.Context) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(r.cfg.Workers)
 	for _, name := range r.cfg.Only {
-		group.Go(func() error {
-			if err := r.flush(groupCtx, name); err != nil {
-				return err
-			}
-			if err := r.finish(groupCtx, name); err != nil {
-				return err
-			}
-			return r.markFinished(groupCtx, name)
-		})
+		group.Go(func() error { return r.concludeOne(groupCtx, name) })
 	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	return r.setBackfilled(ctx)
+	return r.outages.persist(ctx, source, func() error { return r.setBackfilled(ctx) })
+}
+
+func (r *run) concludeOne(ctx context.Context, name string) error {
+	err := r.outages.persist(ctx, name, func() error {
+		if err := r.flush(ctx, name); err != nil {
+			return err
+		}
+		return r.finish(ctx, name)
+	})
+	if err != nil {
+		return err
+	}
+	return r.outages.persist(ctx, source, func() error { return r.markFinished(ctx, name) })
 }
 
 // flush waits until a database has all chunks on disk, and on its synchronous

@@ -94,8 +94,11 @@ type signals struct {
 	noted     func(Chunk)         // the note is committed, no snapshot is open
 	opened    func(Chunk)         // the snapshot is open and checked, nothing is copied out
 	before    func(Chunk, string) // before the transaction on a database
+	judged    func(Chunk, string) // in it, when it is known which rows are dropped
 	committed func(Chunk, string) // after it
 	building  func(string)        // before a fast database's keys are built
+	pages     int64               // of every chunk
+	version   int                 // that the source is taken to have
 }
 
 func (s signals) at(f func(Chunk), c Chunk) {

@@ -83,7 +83,7 @@ func passing(err error) bool {
 }
 
 // judge is note for a step that needs the server; it waits until the next try is
-// due. No error is an answer.
+// due. No error is a sign of life.
 func (o *outages) judge(ctx context.Context, server string, err error) error {
 	if err == nil {
 		o.over(server)
@@ -98,6 +98,21 @@ func (o *outages) judge(ctx context.Context, server string, err error) error {
 	return o.pauseFor(ctx, server)
 }
 
+// persist repeats a step until it succeeds, while its failures may pass.
+func (o *outages) persist(ctx context.Context, server string, step func() error) error {
+	for {
+		err := step()
+		if err == nil {
+			o.over(server)
+			return nil
+		}
+		if err := o.judge(ctx, server, err); err != nil {
+			return err
+		}
+	}
+}
+
+// pauseFor waits until the next try of a server is due.
 func (o *outages) pauseFor(ctx context.Context, server string) error {
 	o.mu.Lock()
 	s := o.servers[server]

@@ -46,7 +46,7 @@ func (c Chunk) key() chunkKey { return chunkKey{c.Plan, c.Table.No, c.No} }
 var errNone = errors.New("no chunk to take")
 
 func newQueue(cfg *Config, worker string) *queue {
-	q := &queue{layout: cfg.Layout, worker: worker, sizes: newSizes(), active: map[chunkKey]bool{}}
+	q := &queue{layout: cfg.Layout, worker: worker, sizes: newSizes(cfg.signals.pages), active: map[chunkKey]bool{}}
 	for _, d := range cfg.Databases {
 		q.databases = append(q.databases, d.Name)
 	}
@@ -199,11 +199,9 @@ func (q *queue) renote(ctx context.Context, c *Chunk, replayed string) error {
 // and it is done if none is left. It does nothing to a chunk that another worker
 // has taken over.
 func (q *queue) give(ctx context.Context, c Chunk, done []string, rows, skipped int64) error {
-	const sql = `UPDATE shardctl.chunk SET pending = left_over, state = CASE WHEN left_over = '{}' THEN 'done' ELSE 'todo' END,
-	  rows = greatest(rows, $6), skipped = greatest(skipped, $7), worker = NULL, backend_pid = NULL, backend_start = NULL, heartbeat_at = NULL,
-	  done_at = CASE WHEN left_over = '{}' THEN clock_timestamp() END
-	FROM (SELECT coalesce(array_agg(d), '{}') FROM (SELECT unnest(pending) EXCEPT SELECT unnest($5::text[])
-	        FROM shardctl.chunk WHERE migration = $1 AND plan = $2 AND table_no = $3 AND no = $4) o(d)) p(left_over)
+	const sql = `UPDATE shardctl.chunk c SET pending = ARRAY(SELECT d FROM unnest(c.pending) d WHERE d <> ALL ($5::text[])),
+	  state = CASE WHEN c.pending <@ $5::text[] THEN 'done' ELSE 'todo' END, done_at = CASE WHEN c.pending <@ $5::text[] THEN clock_timestamp() END,
+	  rows = greatest(rows, $6), skipped = greatest(skipped, $7), worker = NULL, backend_pid = NULL, backend_start = NULL, heartbeat_at = NULL
 	WHERE migration = $1 AND plan = $2 AND table_no = $3 AND no = $4 AND worker = $8`
 	q.hold(c, false)
 	return q.with(ctx, func(conn *pgx.Conn) error {

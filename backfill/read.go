@@ -45,7 +45,10 @@ func (r *reader) open(ctx context.Context) error {
 		postgres.CloseQuietly(ctx, conn)
 		return err
 	}
-	r.conn, r.version = conn, id.VersionNum
+	r.conn = conn
+	if r.version == 0 {
+		r.version = id.VersionNum
+	}
 	return nil
 }
 

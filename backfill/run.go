@@ -303,15 +303,21 @@ func (r *run) replan(ctx context.Context) error {
 func (r *run) reconcile(ctx context.Context) (lacking int, err error) {
 	ledgers := map[string]map[chunkKey]bool{}
 	for _, name := range r.cfg.Only {
-		err := r.databases[name].with(ctx, func(conn *pgx.Conn) (err error) {
-			ledgers[name], err = ledgerOf(ctx, conn, r.cfg.migration())
-			return err
+		err := r.outages.persist(ctx, name, func() error {
+			return r.databases[name].with(ctx, func(conn *pgx.Conn) (err error) {
+				ledgers[name], err = ledgerOf(ctx, conn, r.cfg.migration())
+				return err
+			})
 		})
 		if err != nil {
 			return 0, fmt.Errorf("database %s: %w", name, err)
 		}
 	}
-	return r.queue.reconcile(ctx, ledgers)
+	err = r.outages.persist(ctx, source, func() (err error) {
+		lacking, err = r.queue.reconcile(ctx, ledgers)
+		return err
+	})
+	return lacking, err
 }
 
 // copy runs the workers until the queue has nothing for them.
@@ -342,12 +348,12 @@ func (r *run) copy(ctx context.Context) error {
 }
 
 func (r *run) newWorker() *worker {
-	w := &worker{run: r, reader: &reader{target: r.cfg.Source}, writers: map[string]*writer{}}
+	w := &worker{run: r, reader: &reader{target: r.cfg.Source, version: r.cfg.signals.version}, writers: map[string]*writer{}}
 	if r.replica != nil {
 		w.reader.target, w.reader.replica = *r.cfg.Read, r.replica
 	}
 	for _, d := range r.cfg.Databases {
-		w.writers[d.Name] = &writer{target: d, migration: r.cfg.migration(), generation: r.generation}
+		w.writers[d.Name] = &writer{target: d, migration: r.cfg.migration(), generation: r.generation, signals: r.cfg.signals}
 	}
 	return w
 }

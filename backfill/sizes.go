@@ -8,11 +8,13 @@ import (
 // sizes adapts how many pages a chunk has, per table: to about chunkTime, and to
 // no more than chunkBytes.
 type sizes struct {
+	fixed int64 // of every chunk, if not 0
+
 	mu      sync.Mutex
 	byTable map[int]int64
 }
 
-func newSizes() *sizes { return &sizes{byTable: map[int]int64{}} }
+func newSizes(fixed int64) *sizes { return &sizes{fixed: fixed, byTable: map[int]int64{}} }
 
 // startBytes is the size of a table's first chunk: small, since nothing is known
 // of its rows yet.
@@ -20,6 +22,9 @@ const startBytes = 2 << 20
 
 // pages is the size of the next chunk of a relation.
 func (s *sizes) pages(p plan) int64 {
+	if s.fixed > 0 {
+		return s.fixed
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := s.byTable[p.tableNo]; n > 0 {

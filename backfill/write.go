@@ -17,6 +17,7 @@ type writer struct {
 	target     postgres.Target
 	migration  string
 	generation func(database string) int64 // control.plan as known before any snapshot
+	signals    signals
 	conn       *pgx.Conn
 }
 
@@ -180,6 +181,7 @@ func (w *writer) copyBins(ctx context.Context, tx pgx.Tx, j job, look, tombs boo
 			return fmt.Errorf("compare %s: %w", j.chunk, err)
 		}
 	}
+	w.signals.on(w.signals.judged, j.chunk, w.target.Name)
 	for _, i := range mine {
 		b := &j.part.bins[i]
 		if len(dropped[i]) == len(b.ends) {

@@ -1,0 +1,12 @@
+package backfill
+
+// Control points of a run, for tests: see signals.
+
+func (c *Config) OnNoted(f func(Chunk))              { c.signals.noted = f }
+func (c *Config) OnOpened(f func(Chunk))             { c.signals.opened = f }
+func (c *Config) OnBefore(f func(Chunk, string))     { c.signals.before = f }
+func (c *Config) OnJudged(f func(Chunk, string))     { c.signals.judged = f }
+func (c *Config) OnCommitted(f func(Chunk, string))  { c.signals.committed = f }
+func (c *Config) OnBuilding(f func(database string)) { c.signals.building = f }
+func (c *Config) SetChunkPages(n int64)              { c.signals.pages = n }
+func (c *Config) PretendVersion(n int)               { c.signals.version = n }

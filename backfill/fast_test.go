@@ -1,0 +1,128 @@
+package backfill_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+
+	"github.com/shardctl/shardctl/backfill"
+	"github.com/shardctl/shardctl/internal/pgtest"
+)
+
+func TestFastCopiesWhileTicksWait(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, blocks(2000))
+	cfg := f.fast(5)
+	cfg.OnCommitted(atChunk(1, func(backfill.Chunk, string) {
+		for d, db := range f.databases {
+			if held := db.Value(t, "SELECT held FROM shardctl.control"); held != "t" {
+				t.Errorf("%s is not held while it is copied", d)
+			}
+		}
+		// A row that moves into another chunk, one that dies and one that is born.
+		f.source.Exec(t, `UPDATE block SET note = repeat('moved', 30), version = 2 WHERE id <= 20; DELETE FROM block WHERE id = 21; INSERT INTO block VALUES (9001, 1, 'new', 1)`)
+	}))
+	f.run(t, cfg)
+	f.keysAreThere(t)
+	f.tick(t, append(ids(1, 21), 9001)...)
+	f.check(t)
+}
+
+func TestDoubledRowsDoNotKeepAKeyFromBeingBuilt(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, blocks(500))
+	cfg := f.fast(1000)
+	var doubled atomic.Int32
+	cfg.OnBuilding(func(d string) {
+		for _, loc := range f.l.Locations(f.l.Tables[0], d) {
+			target := f.l.QualifiedTarget(f.l.Tables[0], loc)
+			f.databases[d].Exec(t, "INSERT INTO "+target+" SELECT * FROM "+target+" LIMIT 50")
+			doubled.Add(1)
+		}
+	})
+	f.run(t, cfg)
+	f.check(t)
+	f.keysAreThere(t)
+	if doubled.Load() == 0 {
+		t.Error("nothing was doubled")
+	}
+}
+
+func TestFastIsRefusedWhereThereAreRows(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, blocks(500))
+	f.tick(t, 1, 2, 3, 4, 5, 6, 7, 8)
+	_, err := backfill.Run(context.Background(), f.fast(5))
+	refusal(t, err, "backfill.mode")
+	cfg := f.config()
+	f.run(t, cfg)
+	f.check(t)
+	for _, mode := range f.source.Rows(t, "SELECT mode FROM shardctl.backfill_mode") {
+		if mode != "live" {
+			t.Errorf("a database with rows was copied %s", mode)
+		}
+	}
+}
+
+func TestFastGivesWayWhenTheLogFills(t *testing.T) {
+	t.Parallel()
+	s := blocks(3000)
+	f := newFixture(t, s)
+	f.spec.Capture.LogSoftLimit = 1 << 20
+	cfg := f.fast(2)
+	cfg.Workers = 1
+	released := func() bool {
+		for _, db := range f.databases {
+			if db.Value(t, "SELECT held FROM shardctl.control") == "t" {
+				return false
+			}
+		}
+		return true
+	}
+	full := make(chan struct{})
+	cfg.OnCommitted(atChunk(2, func(backfill.Chunk, string) {
+		f.source.Exec(t, "INSERT INTO shardctl.m_log_1_0 SELECT FROM generate_series(1, 50000)")
+		close(full)
+		pgtest.Eventually(t, patience, released) // the only worker waits, the keys are built
+	}))
+	done := make(chan error, 1)
+	go func() {
+		_, err := backfill.Run(context.Background(), cfg)
+		done <- err
+	}()
+	<-full
+	pgtest.Eventually(t, patience, released)
+	if left := f.source.Value(t, "SELECT next_page IS NOT NULL FROM shardctl.backfill_plan"); left != "t" {
+		t.Error("no chunk was left for live mode")
+	}
+	f.source.Exec(t, "DELETE FROM block WHERE id > 2900")
+	f.source.Exec(t, "TRUNCATE shardctl.m_log_1_0")
+	must(t, <-done)
+	f.tick(t, ids(2901, 3000)...)
+	f.check(t)
+	f.keysAreThere(t)
+}
+
+func TestAChunkReadBeforeTheCopyBeganAnewIsThrownAway(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, blocks(500))
+	cfg := f.live(1000)
+	var opened atomic.Int32
+	cfg.OnOpened(func(backfill.Chunk) { opened.Add(1) })
+	cfg.OnBefore(first(func(_ backfill.Chunk, d string) {
+		f.databases[d].Exec(t, "UPDATE shardctl.control SET plan = plan + 1")
+		f.source.Exec(t, "DELETE FROM block WHERE id <= 20") // before the position that would be held now
+	}))
+	f.run(t, cfg)
+	if opened.Load() != 2 {
+		t.Errorf("the chunk was read %d times", opened.Load())
+	}
+	for d, db := range f.databases {
+		for _, loc := range f.l.Locations(f.l.Tables[0], d) {
+			n := db.Value(t, "SELECT count(*) FROM "+f.l.QualifiedTarget(f.l.Tables[0], loc)+" WHERE id <= 20")
+			if db.Value(t, "SELECT plan FROM shardctl.control") == "1" && n != "0" {
+				t.Errorf("%s has %s rows that were gone before its copy began", d, n)
+			}
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package backfill_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/backfill"
+	"github.com/shardctl/shardctl/internal/pgtest"
+	"github.com/shardctl/shardctl/migrate"
+)
+
+func TestPauseHoldsARunAndResumeLetsItGoOn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, blocks(2000))
+	ctx := context.Background()
+	must(t, backfill.SetPaused(ctx, f.conn, "m", true, "ann"))
+	message := make(chan string, 10)
+	cfg := f.live(2)
+	cfg.Events = func(e backfill.Event) {
+		if e.Kind == backfill.EventThrottled {
+			message <- e.Message
+		}
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := backfill.Run(ctx, cfg)
+		done <- err
+	}()
+	if m := <-message; !strings.Contains(m, "ann") {
+		t.Errorf("the reason %q does not name who paused", m)
+	}
+	if s := f.status(t); !s.Paused || s.RowsDone != 0 {
+		t.Errorf("while paused: %+v", s)
+	}
+	must(t, backfill.SetPaused(ctx, f.conn, "m", false, "ann"))
+	must(t, <-done)
+	f.check(t)
+}
+
+func TestCatchupThatLagsHoldsALiveRun(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, blocks(2000))
+	f.spec.Throttle.MaxCatchupLag = 10 * time.Millisecond
+	f.source.Exec(t, "INSERT INTO shardctl.m_log_1_1 DEFAULT VALUES")
+	message := make(chan string, 10)
+	cfg := f.live(2)
+	cfg.Events = func(e backfill.Event) {
+		if e.Kind == backfill.EventThrottled {
+			message <- e.Message
+		}
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := backfill.Run(context.Background(), cfg)
+		done <- err
+	}()
+	if m := <-message; !strings.Contains(m, "the limit is 10ms") {
+		t.Errorf("the reason is %q", m)
+	}
+	f.tick(t)
+	must(t, <-done)
+	f.check(t)
+}
+
+func TestHeldTicksDoNotHoldAFastRun(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, blocks(2000))
+	f.spec.Throttle.MaxCatchupLag = 10 * time.Millisecond
+	f.source.Exec(t, "INSERT INTO shardctl.m_log_1_1 DEFAULT VALUES")
+	f.run(t, f.fast(2))
+	f.check(t)
+}
+
+func TestWhatCannotBeMeasuredHolds(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, blocks(500))
+	f.spec.Throttle.MaxCatchupLag = time.Minute
+	f.source.Exec(t, "ALTER TABLE shardctl.m_log_1_0 RENAME TO away")
+	cfg := f.live(2)
+	held := make(chan string, 10)
+	cfg.Events = func(e backfill.Event) {
+		if e.Kind == backfill.EventThrottled {
+			held <- e.Message
+		}
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := backfill.Run(context.Background(), cfg)
+		done <- err
+	}()
+	if m := <-held; !strings.Contains(m, "cannot be measured") {
+		t.Errorf("the reason is %q", m)
+	}
+	f.source.Exec(t, "ALTER TABLE shardctl.away RENAME TO m_log_1_0")
+	must(t, <-done)
+	f.check(t)
+}
+
+func TestRateIsKept(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, blocks(1500))
+	f.spec.Throttle.MaxRate = 1000
+	started := time.Now()
+	f.run(t, f.live(1))
+	f.check(t)
+	// The last chunk's debt need not be paid.
+	if took := time.Since(started); took < time.Second {
+		t.Errorf("1500 rows at 1000 a second took %s", took)
+	}
+}
+
+func TestProgressGoesOnlyUp(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, blocks(3000))
+	last, rounds := 0.0, 0
+	for {
+		ctx, cancel := context.WithCancel(context.Background())
+		cfg := f.live(3)
+		cfg.Workers = 1
+		copied := 0
+		cfg.Events = func(e backfill.Event) {
+			if e.Kind == backfill.EventChunk {
+				if copied++; copied == 2 {
+					cancel() // each run copies two chunks and is stopped
+				}
+			}
+		}
+		res, _ := backfill.Run(ctx, cfg)
+		cancel()
+		s := f.status(t)
+		if s.Percent < last || s.Percent > 95 && res.Phase != migrate.Backfilled && s.Percent != 95 {
+			t.Fatalf("from %.1f to %.1f percent", last, s.Percent)
+		}
+		last = s.Percent
+		if rounds++; res.Phase == migrate.Backfilled {
+			break
+		}
+		if s.ETASeconds != nil && *s.ETASeconds < 0 {
+			t.Fatalf("eta %v", *s.ETASeconds)
+		}
+		if rounds > 30 {
+			t.Fatal("no end")
+		}
+	}
+	if last != 100 || rounds < 3 {
+		t.Errorf("%.1f percent after %d runs", last, rounds)
+	}
+	pgtest.Eventually(t, patience, func() bool { return f.status(t).RowsDone == 3000 })
+}

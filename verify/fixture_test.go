@@ -78,21 +78,23 @@ func (w *world) pinned(db *pgtest.Database) *pgx.Conn {
 func (w *world) prepare(i int, db *pgtest.Database, types, ddl string) {
 	t, ctx, name := w.t, context.Background(), fmt.Sprintf("db%d", i)
 	w.targets = append(w.targets, postgres.Target{Name: name, DSN: migrate.Secret(db.DSN())})
-	db.Exec(t, types)
+	var all strings.Builder
+	all.WriteString(types + ";")
 	for _, schema := range w.spec.Schemas(name) {
 		if schema != "public" {
-			db.Exec(t, "CREATE SCHEMA "+postgres.Ident(schema))
+			all.WriteString("CREATE SCHEMA " + postgres.Ident(schema) + ";")
 		}
-		db.Exec(t, "SET search_path = "+postgres.Ident(schema)+", public; "+strings.ReplaceAll(ddl, "public.", postgres.Ident(schema)+"."))
+		all.WriteString(strings.ReplaceAll(ddl, "public.", postgres.Ident(schema)+".") + ";")
 	}
 	for _, table := range w.layout.Tables {
 		if table.StoreAs == "" {
 			continue
 		}
 		for _, loc := range w.layout.Locations(table, name) {
-			db.Exec(t, fmt.Sprintf("ALTER TABLE %s ADD COLUMN %s %s", w.layout.QualifiedTarget(table, loc), postgres.Ident(table.StoreAs), table.Key.TypeName))
+			fmt.Fprintf(&all, "ALTER TABLE %s ADD COLUMN %s %s;", w.layout.QualifiedTarget(table, loc), postgres.Ident(table.StoreAs), table.Key.TypeName)
 		}
 	}
+	db.Exec(t, all.String())
 	conn := db.Connect(t)
 	must(t, store.CreateDatabase(ctx, conn))
 	w.log(db, true)
@@ -125,6 +127,7 @@ func (w *world) save(i int, d store.Direction, snapshot string) {
 // on the source or at the locations of a database.
 func (w *world) log(db *pgtest.Database, onDatabase bool) {
 	w.t.Helper()
+	var ddl strings.Builder
 	for _, table := range w.layout.Tables {
 		columns := ""
 		var olds, news, both []string
@@ -143,23 +146,24 @@ func (w *world) log(db *pgtest.Database, onDatabase bool) {
 		}
 		for segment := range logschema.Segments {
 			name := postgres.Table("shardctl", logschema.Log("m", table.No, segment))
-			db.Exec(w.t, fmt.Sprintf(`CREATE TABLE %s (xid xid8 NOT NULL DEFAULT pg_current_xact_id(), op "char" NOT NULL, loc name,
-				seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY%s) WITH (autovacuum_enabled = off); CREATE INDEX ON %s (xid)`, name, columns, name))
+			fmt.Fprintf(&ddl, `CREATE TABLE %s (xid xid8 NOT NULL DEFAULT pg_current_xact_id(), op "char" NOT NULL, loc name,
+				seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY%s) WITH (autovacuum_enabled = off); CREATE INDEX ON %s (xid);`, name, columns, name)
 		}
 		log, f := postgres.Table("shardctl", logschema.Log("m", table.No, 0)), postgres.Table("shardctl", logschema.Capture("m", table.No))
 		row := func(alias string) string { return alias + "." + strings.Join(both, ", "+alias+".") }
-		db.Exec(w.t, fmt.Sprintf(`CREATE FUNCTION %[1]s() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		fmt.Fprintf(&ddl, `CREATE FUNCTION %[1]s() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 			IF TG_OP = 'INSERT' THEN INSERT INTO %[2]s (op, %[4]s) VALUES ('I', %[6]s);
 			ELSIF TG_OP = 'DELETE' THEN INSERT INTO %[2]s (op, %[3]s) VALUES ('D', %[5]s);
 			ELSIF TG_OP = 'TRUNCATE' THEN INSERT INTO %[2]s (op) VALUES ('T');
-			ELSE INSERT INTO %[2]s (op, %[3]s, %[4]s) VALUES ('U', %[5]s, %[6]s); END IF; RETURN NULL; END $$`,
-			f, log, strings.Join(olds, ", "), strings.Join(news, ", "), row("OLD"), row("NEW")))
+			ELSE INSERT INTO %[2]s (op, %[3]s, %[4]s) VALUES ('U', %[5]s, %[6]s); END IF; RETURN NULL; END $$;`,
+			f, log, strings.Join(olds, ", "), strings.Join(news, ", "), row("OLD"), row("NEW"))
 		for _, name := range w.tablesOn(table, db, onDatabase) {
-			db.Exec(w.t, fmt.Sprintf(`CREATE TRIGGER cap AFTER INSERT OR UPDATE OR DELETE ON %[1]s FOR EACH ROW
+			fmt.Fprintf(&ddl, `CREATE TRIGGER cap AFTER INSERT OR UPDATE OR DELETE ON %[1]s FOR EACH ROW
 				WHEN (current_setting('shardctl.applier', true) IS DISTINCT FROM 'm') EXECUTE FUNCTION %[2]s();
-				CREATE TRIGGER capt AFTER TRUNCATE ON %[1]s EXECUTE FUNCTION %[2]s()`, name, f))
+				CREATE TRIGGER capt AFTER TRUNCATE ON %[1]s EXECUTE FUNCTION %[2]s();`, name, f)
 		}
 	}
+	db.Exec(w.t, ddl.String())
 }
 
 func (w *world) tablesOn(table *layout.Table, db *pgtest.Database, onDatabase bool) []string {

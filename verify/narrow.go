@@ -150,11 +150,13 @@ func (n *narrowing) search(ctx context.Context, s *server, heaps []heap, locked 
 		if lock == nil {
 			lock = []string{h.table}
 		}
-		var keys []key
-		err := n.scan.v.walk(ctx, s, h, lock, func(tx pgx.Tx, where string) (int64, error) {
-			found, err := findKeys(ctx, tx, n.scan.b.findKeys(n.scan.t, h.table, where), hashes)
-			keys = append(keys, found...)
-			return 0, err
+		var keys, chunk []key
+		err := n.scan.v.walk(ctx, reading{server: s, heap: h, locked: lock,
+			read: func(tx pgx.Tx, where string) (_ int64, err error) {
+				chunk, err = findKeys(ctx, tx, n.scan.b.findKeys(n.scan.t, h.table, where), hashes)
+				return 0, err
+			},
+			done: func() { keys = append(keys, chunk...) },
 		})
 		if err != nil {
 			return err

@@ -110,7 +110,8 @@ func (v *Verifier) begin(ctx context.Context, l *link) error {
 	return nil
 }
 
-// beginChains starts the chains that lack, so that a pass begins within all of them.
+// beginChains starts the chains that lack or broke, so that a pass begins within all
+// of them.
 func (v *Verifier) beginChains(ctx context.Context) error {
 	if err := v.onSource(ctx, func(conn *pgxpool.Conn) error { return CreateState(ctx, conn) }); err != nil {
 		return err
@@ -120,13 +121,8 @@ func (v *Verifier) beginChains(ctx context.Context) error {
 		return err
 	}
 	for _, l := range links {
-		if err := v.load(ctx, l); err != nil {
+		if _, err := v.ready(ctx, l, &Round{}); err != nil {
 			return err
-		}
-		if !l.begun {
-			if err := v.begin(ctx, l); err != nil {
-				return err
-			}
 		}
 	}
 	return nil

@@ -62,19 +62,14 @@ func (c *tableScan) readSource(ctx context.Context) (moved bool, err error) {
 	locked := c.sourceTables()
 	buffer := make([]element, 0, c.v.limits.rows)
 	for _, h := range heaps {
-		err := c.v.walk(ctx, s, h, locked, func(tx pgx.Tx, where string) (int64, error) {
-			if c.v.cfg.Pause != nil {
-				if err := c.v.cfg.Pause(ctx); err != nil {
-					return 0, err
-				}
-			}
-			elements, err := copyElements(ctx, tx, c.b.scanSource(c.t, h.table, where), buffer)
-			if err != nil {
-				return 0, err
-			}
-			buffer = elements
-			c.addSource(elements)
-			return int64(len(elements)), nil
+		var elements []element
+		err := c.v.walk(ctx, reading{server: s, heap: h, locked: locked, before: c.v.cfg.Pause,
+			read: func(tx pgx.Tx, where string) (_ int64, err error) {
+				elements, err = copyElements(ctx, tx, c.b.scanSource(c.t, h.table, where), buffer)
+				buffer = elements
+				return int64(len(elements)), err
+			},
+			done: func() { c.addSource(elements) },
 		})
 		if err != nil {
 			return false, err
@@ -109,6 +104,16 @@ func (c *tableScan) addSource(elements []element) {
 	c.v.observe(Event{Kind: Reading, Table: c.t.Name(), Rows: rows, Estimated: max(rows, c.estimated)})
 }
 
+// addTarget counts rows out.
+func (c *tableScan) addTarget(elements []element, d *server) {
+	if c.t.Everywhere() {
+		mark(elements, d)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sketch.add(elements, -1)
+}
+
 // mark makes a database's copy of an everywhere table differ from every other's;
 // a second call takes the mark away again.
 func mark(elements []element, d *server) []element {
@@ -126,20 +131,14 @@ func (c *tableScan) readTarget(ctx context.Context, d *server) (moved bool, err 
 	}
 	buffer := make([]element, 0, c.v.limits.rows)
 	for _, h := range heaps {
-		locked := targetTables(c.v, c.t, []place{h.place})
-		err := c.v.walk(ctx, d, h, locked, func(tx pgx.Tx, where string) (int64, error) {
-			elements, err := copyElements(ctx, tx, c.b.scanTarget(c.t, h.place, h.table, where), buffer)
-			if err != nil {
-				return 0, err
-			}
-			buffer = elements
-			if c.t.Everywhere() {
-				mark(elements, d)
-			}
-			c.mu.Lock()
-			c.sketch.add(elements, -1)
-			c.mu.Unlock()
-			return int64(len(elements)), nil
+		var elements []element
+		err := c.v.walk(ctx, reading{server: d, heap: h, locked: targetTables(c.v, c.t, []place{h.place}),
+			read: func(tx pgx.Tx, where string) (_ int64, err error) {
+				elements, err = copyElements(ctx, tx, c.b.scanTarget(c.t, h.place, h.table, where), buffer)
+				buffer = elements
+				return int64(len(elements)), err
+			},
+			done: func() { c.addTarget(elements, d) },
 		})
 		if err != nil {
 			return false, err
@@ -167,7 +166,7 @@ func targetTables(v *Verifier, t *layout.Table, places []place) []string {
 func copyElements(ctx context.Context, tx pgx.Tx, query string, buffer []element) ([]element, error) {
 	r := elementReader{elements: buffer[:0]}
 	if _, err := tx.Conn().PgConn().CopyTo(ctx, &r, "COPY ("+query+") TO STDOUT (FORMAT binary)"); err != nil {
-		return nil, err
+		return r.elements, err
 	}
 	return r.elements, r.close()
 }

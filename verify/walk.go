@@ -22,39 +22,63 @@ const (
 	tries = 8
 )
 
+// reading is one heap on its way through this process.
+type reading struct {
+	server *server
+	heap   heap
+	locked []string                    // tables that a chunk reads
+	before func(context.Context) error // returns when the next chunk is welcome; nil: always
+	// read takes the rows of a chunk and gives their number. A chunk that fails in a way
+	// that may pass is read again, so that it counts nothing.
+	read func(tx pgx.Tx, where string) (int64, error)
+	done func() // counts the chunk; nothing of it is open any more
+}
+
 // walk reads a heap once in physical order, in transactions that are short: each
 // locks first and only then takes its snapshot, since one that is older than a
-// rewrite sees an empty table. A chunk that fails in a way that may pass is read
-// again, so read must not count anything before it succeeds. It gives how many
-// rows a chunk had.
-func (v *Verifier) walk(ctx context.Context, s *server, h heap, locked []string, read func(tx pgx.Tx, where string) (int64, error)) error {
+// rewrite sees an empty table.
+func (v *Verifier) walk(ctx context.Context, r reading) error {
 	step := int64(firstPages)
 	for from, open := int64(0), true; open; {
 		to := from + step
-		if to >= h.pages {
+		if to >= r.heap.pages {
 			to, open = -1, false
+		}
+		if r.before != nil {
+			if err := r.before(ctx); err != nil {
+				return err
+			}
 		}
 		started := time.Now()
 		var rows int64
-		err := v.persist(ctx, s, func() error {
-			return s.chunk(ctx, locked, func(tx pgx.Tx) error {
-				last := h.pages
-				if s.version < 140000 && to < 0 {
-					if err := tx.QueryRow(ctx, "SELECT pg_relation_size($1::oid) / current_setting('block_size')::int", h.oid).Scan(&last); err != nil {
-						return err
-					}
-				}
-				var err error
-				rows, err = read(tx, pages(s.version >= 140000, from, to, last))
-				return err
-			})
+		err := v.persist(ctx, r.server, func() (err error) {
+			rows, err = r.chunk(ctx, from, to)
+			return err
 		})
 		if err != nil {
-			return fmt.Errorf("read %s on %s: %w", h.table, s.Name, err)
+			return fmt.Errorf("read %s on %s: %w", r.heap.table, r.server.Name, err)
 		}
-		from, step = to, v.nextStep(step, rows, time.Since(started))
+		took := time.Since(started)
+		r.done()
+		from, step = to, v.nextStep(step, rows, took)
 	}
 	return nil
+}
+
+func (r reading) chunk(ctx context.Context, from, to int64) (rows int64, err error) {
+	ranges := r.server.version >= 140000
+	err = r.server.chunk(ctx, r.locked, func(tx pgx.Tx) error {
+		last := r.heap.pages
+		if !ranges && to < 0 { // the list of pages must reach those that were added since
+			const size = "SELECT pg_relation_size($1::oid) / current_setting('block_size')::int"
+			if err := tx.QueryRow(ctx, size, r.heap.oid).Scan(&last); err != nil {
+				return err
+			}
+		}
+		rows, err = r.read(tx, pages(ranges, from, to, last))
+		return err
+	})
+	return rows, err
 }
 
 // nextStep steers towards the wanted duration, within what fits into memory.

@@ -18,13 +18,16 @@ import (
 // small in that many, the writers outrun the applier.
 const catchUpRounds = 20
 
+// gate is one condition of a switch.
+type gate struct {
+	name string
+	run  func(context.Context) error
+}
+
 // gates refuses a switch that could not be finished in its budget, before
 // anything waits. Each gate is a step of its own, so that the report shows figures.
 func (w *window) gates(ctx context.Context, d Direction) error {
-	checks := []struct {
-		name string
-		run  func(context.Context) error
-	}{
+	checks := []gate{
 		{"gate: verified", w.gateVerified},
 		{"gate: copied", w.gateCopied},
 		{"gate: capture", func(ctx context.Context) error {
@@ -94,12 +97,7 @@ func (w *window) gateRouters(ctx context.Context, d Direction) error {
 		if err != nil {
 			return err
 		}
-		for _, f := range append(desc.Findings, probed...) {
-			if f.Severity == migrate.SeverityError {
-				return migrate.Refuse(f.ID, f.Object, f.Message, "mend the router's configuration, then run the command again")
-			}
-		}
-		return nil
+		return refuseFindings(append(desc.Findings, probed...))
 	})
 }
 

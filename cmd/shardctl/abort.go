@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/spf13/cobra"
+
+	"github.com/shardctl/shardctl/internal/ddl"
+	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/store"
+	"github.com/shardctl/shardctl/migrate"
+)
+
+func newAbort(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "abort",
+		Short: "Before a cutover or after a rollback: remove everything shardctl made",
+		Long: help(`Removes every object that the registry holds, on every database and on the source: triggers
+are disabled first and dropped later, with locks that give way. The rows on the source
+are untouched; the copies on the databases go. Routers stay as they are: on the source.`,
+			`  shardctl abort --yes`, "4", "5"),
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.abort(cmd.Context()) },
+	}
+}
+
+func (a *app) abort(ctx context.Context) error {
+	s, err := a.open(ctx, "abort")
+	if err != nil {
+		return err
+	}
+	defer s.close(ctx)
+	if s.migration == nil || s.phase() == migrate.Aborted {
+		return s.finished(nothingToDo)
+	}
+	if err := s.require("abort", migrate.New, migrate.Prepared, migrate.Installed, migrate.Backfilling, migrate.Backfilled, migrate.RolledBack); err != nil {
+		return err
+	}
+	if err := a.confirm("abort", "Remove everything of migration "+s.spec.Migration+", the copies on the databases included?"); err != nil {
+		return err
+	}
+	ctx, _, release, err := s.lease(ctx, store.Operator)
+	if err != nil {
+		return err
+	}
+	released := false
+	defer func() {
+		if !released {
+			release()
+		}
+	}()
+	if err := s.reload(ctx); err != nil { // another process may have cut over since
+		return err
+	}
+	if err := s.require("abort", migrate.New, migrate.Prepared, migrate.Installed, migrate.Backfilling, migrate.Backfilled, migrate.RolledBack); err != nil {
+		return err
+	}
+	if err := s.stopApplier(ctx, "abort"); err != nil {
+		return err
+	}
+	if err := s.removeAll(ctx); err != nil {
+		return err
+	}
+	released = true
+	release()
+	return s.print(done{Phase: migrate.Aborted, Done: "done", Next: migrate.Aborted.Next()}, func(w io.Writer) { fmt.Fprintln(w, "aborted; everything of ours is removed") })
+}
+
+// removeAll undoes the registry, databases first, and then the state itself.
+func (s *session) removeAll(ctx context.Context) error {
+	if err := s.forgetRouters(ctx); err != nil {
+		return err
+	}
+	for _, t := range s.databaseTargets() {
+		if err := s.removeDatabase(ctx, t); err != nil {
+			return fmt.Errorf("abort on %s: %w", t.Name, err)
+		}
+	}
+	objects, err := store.Registered(ctx, s.source, s.spec.Migration, store.PlaceSource)
+	if err != nil {
+		return err
+	}
+	if err := ddl.Remove(ctx, s.source, s.source, objects); err != nil {
+		return fmt.Errorf("abort on the source: %w", err)
+	}
+	return store.DropSource(ctx, s.source, s.spec.Migration)
+}
+
+func (s *session) removeDatabase(ctx context.Context, t postgres.Target) error {
+	objects, err := store.Registered(ctx, s.source, s.spec.Migration, t.Name)
+	if err != nil {
+		return err
+	}
+	conn, err := postgres.Connect(ctx, t, "abort")
+	if err != nil {
+		return err
+	}
+	defer postgres.CloseQuietly(ctx, conn)
+	if err := s.checkMember(ctx, conn, t.Name); err != nil {
+		return err
+	}
+	if err := ddl.Remove(ctx, s.source, conn, objects); err != nil {
+		return err
+	}
+	return store.DropDatabase(ctx, conn, s.spec.Migration)
+}
+
+// checkMember refuses a database that is not the one that was prepared: its
+// objects are not ours.
+func (s *session) checkMember(ctx context.Context, conn *pgx.Conn, name string) error {
+	noted, err := store.Members(ctx, s.source, s.spec.Migration)
+	if err != nil {
+		return err
+	}
+	id, err := postgres.ReadIdentity(ctx, conn)
+	if err != nil {
+		return err
+	}
+	return store.CheckMember(noted, name, id)
+}
+
+// forgetRouters removes our epoch from every router; where they lead stays.
+func (s *session) forgetRouters(ctx context.Context) error {
+	routers, closeRouters, err := s.routers(ctx)
+	defer closeRouters()
+	if err != nil {
+		return err
+	}
+	for _, r := range routers {
+		if err := r.Forget(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stopApplier refuses while a catchup runs: what it reads and writes is about to go.
+func (s *session) stopApplier(ctx context.Context, command string) error {
+	h, err := store.Holder(ctx, s.source, s.spec.Migration, store.Applier)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return &migrate.Failure{Code: "lease.held", Object: "catchup", Exit: migrate.ExitLeaseHeld,
+		Message: fmt.Sprintf("it still runs: pid %d of %s on %s", h.Who.PID, h.Who.OSUser, h.Who.Host), Hint: "stop it, then run shardctl " + command + " again"}
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/shardctl/shardctl/backfill"
+	"github.com/shardctl/shardctl/internal/layout"
+	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/store"
+	"github.com/shardctl/shardctl/migrate"
+)
+
+type backfillOptions struct {
+	Workers       int
+	Mode          string
+	Databases     []string
+	Pause, Resume bool
+}
+
+func newBackfill(a *app) *cobra.Command {
+	var o backfillOptions
+	cmd := &cobra.Command{
+		Use:   "backfill",
+		Short: "Copy the old rows, while catch-up applies the new ones",
+		Long: help(`Copies the rows in chunks, each read once and split over the databases, and then makes
+indexes, foreign keys and what else follows the copy. A row that catch-up has written or
+deleted meanwhile is never overwritten. Any number of processes share the work; a chunk
+that a database's ledger has is not copied again. It waits for a running catchup at its end.`,
+			`  shardctl backfill
+  shardctl backfill --workers 4 --mode live
+  shardctl backfill --pause        # all running backfills stop taking chunks
+  shardctl backfill --resume`, "4"),
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case o.Pause && o.Resume:
+				return migrate.Usage("usage.flag", "--pause, --resume", "only one of them can be given", "")
+			case o.Pause || o.Resume:
+				return a.holdBackfill(cmd.Context(), o.Pause)
+			case len(o.Databases) > 0:
+				return migrate.Usage("usage.not_yet", "--database", "copying to single databases is not supported yet", "leave it out")
+			}
+			return a.backfill(cmd.Context(), o)
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&o.Workers, "workers", 0, "chunks at a time (default: from the machine's processors)")
+	f.StringVar(&o.Mode, "mode", "", "live or fast (default: chosen for each database)")
+	f.StringSliceVar(&o.Databases, "database", nil, "only the named databases (not yet)")
+	f.BoolVar(&o.Pause, "pause", false, "stop all running backfills from taking chunks")
+	f.BoolVar(&o.Resume, "resume", false, "let them go on")
+	return cmd
+}
+
+func (a *app) holdBackfill(ctx context.Context, pause bool) error {
+	s, err := a.open(ctx, "backfill")
+	if err != nil {
+		return err
+	}
+	defer s.close(ctx)
+	if err := s.require("backfill --pause", migrate.Installed, migrate.Backfilling); err != nil {
+		return err
+	}
+	if err := backfill.SetPaused(ctx, s.source, s.spec.Migration, pause, store.Myself().OSUser); err != nil {
+		return err
+	}
+	return s.print(map[string]bool{"paused": pause}, func(w io.Writer) { fmt.Fprintf(w, "paused: %v\n", pause) })
+}
+
+func (a *app) backfill(ctx context.Context, o backfillOptions) error {
+	s, err := a.open(ctx, "backfill")
+	if err != nil {
+		return err
+	}
+	defer s.close(ctx)
+	if s.phase() == migrate.Backfilled {
+		return s.finished(nothingToDo)
+	}
+	if err := s.require("backfill", migrate.Installed, migrate.Backfilling); err != nil {
+		return err
+	}
+	l, err := s.layout(ctx)
+	if err != nil {
+		return err
+	}
+	err = s.journaled(ctx, "backfill", func(ctx context.Context) error {
+		if err := s.copyRows(ctx, l, o); err != nil {
+			return err
+		}
+		return s.reload(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	return s.finished("done")
+}
+
+func (s *session) copyRows(ctx context.Context, l *layout.Layout, o backfillOptions) error {
+	b := s.bar(-1, "backfill")
+	defer b.finish()
+	defer s.follow(ctx, b)()
+	cfg := backfill.Config{Source: s.sourceTarget(), Databases: s.databaseTargets(), Layout: l, Workers: o.Workers, Mode: backfill.Mode(o.Mode),
+		Finisher: s.finisher(l), Events: s.backfillEvents(b)}
+	if s.spec.Source.ReadDSN != "" {
+		cfg.Read = &postgres.Target{Name: "replica", DSN: s.spec.Source.ReadDSN}
+	}
+	_, err := backfill.Run(ctx, cfg)
+	return err
+}
+
+// backfillEvents shows what a backfill tells, in the bar and as log lines.
+func (s *session) backfillEvents(b *bar) func(backfill.Event) {
+	return func(e backfill.Event) {
+		switch e.Kind {
+		case backfill.EventChunk:
+			return // the bar follows the state
+		case backfill.EventThrottled, backfill.EventUnreachable:
+			s.log.Warn().Str("database", e.Database).Str("reason", e.Message).Msg("backfill waits")
+		default:
+			s.log.Info().Str("event", string(e.Kind)).Str("database", e.Database).Str("table", e.Table).Msg(e.Message)
+		}
+		b.say("backfill: " + string(e.Kind))
+	}
+}
+
+// follow moves the bar by the state, which all processes of a backfill share,
+// until the function that it gives is called.
+func (s *session) follow(ctx context.Context, b *bar) (stop func()) {
+	if b.p == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		conn, err := postgres.Connect(ctx, s.sourceTarget(), "progress")
+		if err != nil {
+			return // the backfill itself says so
+		}
+		defer postgres.CloseQuietly(ctx, conn)
+		ticker := time.NewTicker(500 * time.Millisecond)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			if status, err := backfill.ReadStatus(ctx, conn, s.spec); err == nil {
+				b.total(max(status.RowsEstimated, status.RowsDone))
+				b.set(status.RowsDone)
+			}
+		}
+	}()
+	return func() { cancel(); <-ended }
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/shardctl/shardctl/auditlog"
+	"github.com/shardctl/shardctl/migrate"
+	"github.com/shardctl/shardctl/verify"
+)
+
+func newCatchup(a *app) *cobra.Command {
+	var o auditlog.RunOptions
+	cmd := &cobra.Command{
+		Use:   "catchup",
+		Short: "Apply what the audit log records; leave it running",
+		Long: help(`Reads the audit log and brings every database level with the source, again and again,
+until it is stopped. At a cutover it hands over to the command and goes on in the other
+direction; at a rollback likewise. A database that is down holds back only itself. One
+process at a time; where it dies another one goes on from the stored positions.`,
+			`  shardctl catchup
+  shardctl catchup --once
+  shardctl catchup --until-lag 1s`, "4", "5"),
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.catchup(cmd.Context(), o) },
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.Once, "once", false, "drain what is there now, then exit")
+	f.DurationVar(&o.UntilLag, "until-lag", 0, "exit when no database is further behind than this")
+	return cmd
+}
+
+func (a *app) catchup(ctx context.Context, o auditlog.RunOptions) error {
+	s, err := a.open(ctx, "catchup")
+	if err != nil {
+		return err
+	}
+	defer s.close(ctx)
+	if err := s.require("catchup", migrate.Installed, migrate.Backfilling, migrate.Backfilled, migrate.PartlyCutOver, migrate.CutOver, migrate.RolledBack); err != nil {
+		return err
+	}
+	l, err := s.layout(ctx)
+	if err != nil {
+		return err
+	}
+	v := verify.New(verify.Config{Layout: l, Source: s.sourceTarget(), Databases: s.databaseTargets()})
+	defer v.Close()
+	applier, err := auditlog.New(auditlog.Config{Layout: l, Source: s.sourceTarget(), Databases: s.databaseTargets(),
+		Observe: s.catchupEvents(), Delta: deltaChecker{v}})
+	if err != nil {
+		return err
+	}
+	defer applier.Close(context.WithoutCancel(ctx))
+	if err := applier.Run(ctx, o); err != nil {
+		return err
+	}
+	return s.finished("done")
+}
+
+// deltaChecker lets catch-up compare what it has applied, between its ticks.
+type deltaChecker struct{ v *verify.Verifier }
+
+func (d deltaChecker) DeltaCheck(ctx context.Context, database string) error {
+	_, err := d.v.DeltaCheck(ctx, database)
+	return err
+}
+
+// catchupEvents logs what the applier tells, and shows the newest tick.
+func (s *session) catchupEvents() auditlog.Observer {
+	return func(p auditlog.Progress) {
+		e := s.log.Info()
+		switch p.Kind {
+		case auditlog.Ticked:
+			if p.Tick.Entries == 0 {
+				return
+			}
+			s.log.Debug().Str("database", p.Database).Str("direction", string(p.Direction)).Int64("entries", p.Tick.Entries).Int64("rows", p.Tick.Rows).
+				Dur("took", p.Tick.Took).Dur("lag", time.Since(p.Tick.At)).Msg("tick")
+			return
+		case auditlog.Waiting, auditlog.Quarantined, auditlog.Tended:
+			e = s.log.Warn()
+		}
+		e.Str("database", p.Database).Err(p.Err).AnErr("first", p.First).Int("tries", p.Tries).Msg(string(p.Kind))
+	}
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/shardctl/shardctl/auditlog"
+	"github.com/shardctl/shardctl/backfill"
+	"github.com/shardctl/shardctl/cutover"
+	"github.com/shardctl/shardctl/internal/layout"
+	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/migrate"
+)
+
+// switchConfig wires what a switch needs. The function that comes back closes all
+// of it, also after an error.
+func (s *session) switchConfig(ctx context.Context, d cutover.Direction, o switchOptions) (cutover.Config, func(), error) {
+	var closers []func()
+	closeParts := func() {
+		for i := len(closers) - 1; i >= 0; i-- {
+			closers[i]()
+		}
+	}
+	l, err := s.layout(ctx)
+	if err != nil {
+		return cutover.Config{}, closeParts, err
+	}
+	routers, closeRouters, err := s.routers(ctx)
+	closers = append(closers, closeRouters)
+	if err != nil {
+		return cutover.Config{}, closeParts, err
+	}
+	v, closeVerifier := s.verifier(l)
+	closers = append(closers, closeVerifier)
+	cfg := cutover.Config{
+		Layout: l, Source: s.sourceTarget(), Databases: s.databaseTargets(), MaxPause: s.spec.Cutover.MaxPause,
+		Verifier: v, Copy: wholeCopy{s}, Routers: routers, Watchdog: s.startWatchdog,
+		Observe: func(step cutover.Step) {
+			s.log.Info().Str("step", step.Name).Float64("ms", step.MS).Str("outcome", step.Outcome).Msg(string(d))
+		},
+	}
+	if o.MaxPause > 0 {
+		cfg.MaxPause = o.MaxPause
+	}
+	cfg.Applier = func(ctx context.Context, term int64) (cutover.Applier, error) {
+		a, err := auditlog.New(auditlog.Config{Layout: l, Source: s.sourceTarget(), Databases: s.databaseTargets(), Term: term})
+		if err != nil {
+			return nil, err
+		}
+		closers = append(closers, func() { a.Close(context.WithoutCancel(ctx)) })
+		return a, nil
+	}
+	return cfg, closeParts, nil
+}
+
+func (s *session) dryRun(ctx context.Context, d cutover.Direction, cfg cutover.Config) error {
+	report, err := cutover.DryRun(ctx, cfg, d)
+	return s.printReport(d, report, err)
+}
+
+// wholeCopy asks a database's own ledger whether its copy is whole.
+type wholeCopy struct{ s *session }
+
+func (c wholeCopy) Whole(ctx context.Context, database string) error {
+	d, _ := c.s.spec.Database(database)
+	conn, err := postgres.Connect(ctx, postgres.Target{Name: database, DSN: d.DSN}, "cutover")
+	if err != nil {
+		return err
+	}
+	defer postgres.CloseQuietly(ctx, conn)
+	missing, err := backfill.Missing(ctx, c.s.source, conn, c.s.spec.Migration)
+	if err != nil || missing == 0 {
+		return err
+	}
+	return migrate.Refuse("backfill.incomplete", database, "its ledger lacks chunks that were copied: it may have failed over", "run shardctl backfill")
+}
+
+// finisher makes what follows a copy.
+func (s *session) finisher(l *layout.Layout) backfill.Finisher { return copyFinisher{s: s, l: l} }
+
+type copyFinisher struct {
+	s *session
+	l *layout.Layout
+}
+
+// with runs fn with sessions to the source and one database.
+func (f copyFinisher) with(ctx context.Context, database string, fn func(source, conn *pgx.Conn) error) error {
+	source, err := postgres.Connect(ctx, f.s.sourceTarget(), "backfill finish")
+	if err != nil {
+		return err
+	}
+	defer postgres.CloseQuietly(ctx, source)
+	d, _ := f.s.spec.Database(database)
+	conn, err := postgres.Connect(ctx, postgres.Target{Name: database, DSN: d.DSN}, "backfill finish")
+	if err != nil {
+		return err
+	}
+	defer postgres.CloseQuietly(ctx, conn)
+	return fn(source, conn)
+}

@@ -1,6 +1,6 @@
 -- $1 kinds, $2 quoted names: how each is defined here; those that are missing are left out.
 WITH asked AS (
-  SELECT a.kind, a.name, CASE a.kind WHEN 'type' THEN pg_catalog.to_regtype(a.name)::oid WHEN 'function' THEN pg_catalog.to_regprocedure(a.name)::oid
+  SELECT a.kind, a.name, CASE a.kind WHEN 'type' THEN pg_catalog.to_regtype(a.name)::oid WHEN 'function' THEN (SELECT p.oid FROM pg_catalog.pg_proc p WHERE p.oid >= 16384 AND p.oid::regprocedure::text = a.name)
     WHEN 'collation' THEN pg_catalog.to_regcollation(a.name)::oid END AS oid
   FROM unnest($1::text[], $2::text[]) a(kind, name)
 )
@@ -36,5 +36,5 @@ SELECT a.kind, a.name, n.nspname::text, pg_catalog.pg_get_userbyid(c.collowner):
   pg_catalog.format('CREATE COLLATION %s (PROVIDER = %s, %s, DETERMINISTIC = %s)', a.name, CASE c.collprovider WHEN 'i' THEN 'icu' WHEN 'b' THEN 'builtin' ELSE 'libc' END,
     CASE WHEN c.collprovider IN ('i', 'b') THEN 'LOCALE = ' || pg_catalog.quote_literal(coalesce(pg_catalog.to_jsonb(c) ->> 'colllocale', pg_catalog.to_jsonb(c) ->> 'colliculocale', c.collcollate))
       || coalesce(', RULES = ' || pg_catalog.quote_literal(pg_catalog.to_jsonb(c) ->> 'collicurules'), '')
-      ELSE pg_catalog.format('LC_COLLATE = %L, LC_CTYPE = %L', c.collcollate, c.collctype) END, c.collisdeterministic)
+      ELSE pg_catalog.format('LC_COLLATE = %L, LC_CTYPE = %L', c.collcollate, c.collctype) END, c.collisdeterministic::text)
 FROM asked a JOIN pg_catalog.pg_collation c ON c.oid = a.oid JOIN pg_catalog.pg_namespace n ON n.oid = c.collnamespace WHERE a.kind = 'collation'

@@ -79,3 +79,6 @@ func perLocation(name string, shard int) string {
 	}
 	return name + "_" + strconv.Itoa(shard)
 }
+
+// Switch is the table, on a database, of the statements that open and close it.
+func Switch(migration string) string { return migration + "_switch" }

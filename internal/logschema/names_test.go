@@ -10,7 +10,7 @@ import (
 // all gives every name for one migration, table, database and shard.
 func all(m string, table, database, shard int) []string {
 	return []string{
-		logschema.Log(m, table, 0), logschema.Log(m, table, 1), logschema.Tombstones(m, table),
+		logschema.Log(m, table, 0), logschema.Log(m, table, 1), logschema.Tombstones(m, table), logschema.Switch(m),
 		logschema.FenceHits(m), logschema.Capture(m, table), logschema.CaptureTruncate(m, table),
 		logschema.Fence(m, table, database), logschema.FenceTruncate(m, database),
 		logschema.Closed(m), logschema.Guard(m, table, shard),

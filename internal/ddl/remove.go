@@ -1,0 +1,132 @@
+package ddl
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/store"
+	"github.com/shardctl/shardctl/migrate"
+)
+
+// removeBatch is how many objects go in one transaction: few round trips, and
+// far from filling the server's lock table.
+const removeBatch = 50
+
+// dropWait bounds the wait for a lock on an object of ours that is in use.
+const dropWait = 5 * time.Second
+
+// Remove undoes objects of one place, newest first, and notes each as removed on
+// the source. Triggers on tables that stay are disabled first and dropped later,
+// with locks that give way. What others depend on is tried again after the rest;
+// what is left in the end is a *migrate.Failure that names it.
+func Remove(ctx context.Context, source postgres.Querier, place *pgx.Conn, objects []store.Object) error {
+	triggers, rest := split(objects)
+	if err := removeTriggers(ctx, source, place, triggers); err != nil {
+		return err
+	}
+	slices.SortStableFunc(rest, func(a, b store.Object) int {
+		return cmp.Or(rank(a.Kind)-rank(b.Kind), cmp.Compare(b.ID, a.ID))
+	})
+	for {
+		left, err := removeAll(ctx, source, place, rest)
+		if len(left) == 0 || len(left) == len(rest) {
+			return err
+		}
+		rest = left
+	}
+}
+
+// split tells the triggers on tables that stay from all else: those on tables
+// that are removed as well go with them.
+func split(objects []store.Object) (triggers, rest []store.Object) {
+	tables := map[string]bool{}
+	for _, o := range objects {
+		if o.Kind == "table" {
+			tables[o.Name] = true
+		}
+	}
+	for _, o := range objects {
+		if relation := relationOf(o); relation != "" && !tables[relation] {
+			triggers = append(triggers, o)
+		} else {
+			rest = append(rest, o)
+		}
+	}
+	return triggers, rest
+}
+
+// relationOf is the quoted relation of a trigger's object; "" for other objects.
+// The trigger's own name is ours and holds no quote.
+func relationOf(o store.Object) string {
+	if o.Kind != "trigger" {
+		return ""
+	}
+	_, relation, _ := strings.Cut(o.Name, " ON ")
+	return relation
+}
+
+// rank orders kinds so that few removals meet something that still depends.
+func rank(kind string) int {
+	order := []string{"table", "trigger", "sequence", "function", "type", "collation", "schema"}
+	if i := slices.Index(order, kind); i >= 0 {
+		return i
+	}
+	return len(order)
+}
+
+// removeAll tries all objects once and gives those that are left, with the reason.
+func removeAll(ctx context.Context, source postgres.Querier, place *pgx.Conn, objects []store.Object) (left []store.Object, err error) {
+	for batch := range slices.Chunk(objects, removeBatch) {
+		batchErr := undo(ctx, source, place, batch)
+		if batchErr == nil {
+			continue
+		}
+		if postgres.SQLState(batchErr) == "" {
+			return objects, batchErr
+		}
+		for _, o := range batch {
+			if oneErr := undo(ctx, source, place, []store.Object{o}); oneErr != nil {
+				left, err = append(left, o), errors.Join(err, refuse(o, oneErr))
+			}
+		}
+	}
+	return left, err
+}
+
+func undo(ctx context.Context, source postgres.Querier, place *pgx.Conn, objects []store.Object) error {
+	parts := make([]string, len(objects))
+	ids := make([]int64, len(objects))
+	for i, o := range objects {
+		parts[i], ids[i] = o.Undo, o.ID
+	}
+	err := postgres.WithTx(ctx, place, pgx.TxOptions{}, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d;\n%s", dropWait.Milliseconds(), strings.Join(parts, ";\n")))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return store.MarkRemoved(ctx, source, ids...)
+}
+
+// refuse words why an object of ours stays.
+func refuse(o store.Object, err error) error {
+	object := o.Place + ": " + o.Kind + " " + o.Name
+	switch postgres.SQLState(err) {
+	case "2BP01":
+		return &migrate.Failure{Code: "remove.in_use", Object: object, Message: "objects that are not ours depend on it", Exit: migrate.ExitRefused, Err: err,
+			Hint: "drop or move them, then run the command again"}
+	case "55P03":
+		return &migrate.Failure{Code: "lock.held", Object: object, Message: "it is in use", Exit: migrate.ExitRefused, Err: err,
+			Hint: "wait for those sessions or end them, then run the command again"}
+	}
+	return fmt.Errorf("remove %s: %w", object, err)
+}

@@ -28,8 +28,6 @@ const (
 )
 
 func (s shape) databases() int        { return slices.Max(s.home) + 1 }
-func (s shape) comments() int         { return s.blocks * 2 / 3 }
-func (s shape) workspaces() int       { return s.writers * workspacesPerWriter }
 func (s shape) perShard() bool        { return strings.Contains(s.schema, "%") }
 func (s shape) database(i int) string { return "db" + strconv.Itoa(i) }
 

@@ -1,0 +1,69 @@
+package journey
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestAbortLeavesNothing aborts after each phase, under load, and begins anew each time: no
+// side has anything of shardctl's afterwards.
+func TestAbortLeavesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, shape{migration: "aborted", home: []int{0, 1, 1}, schema: "shard_%03d", storeAs: true, blocks: 3_000, writers: 3, pace: 10 * time.Millisecond})
+	c := w.startCrowd(t)
+	j := &trip{t: t, w: w, c: c, before: w.catalogs()}
+	c.rest(func() {
+		for _, x := range c.writers {
+			x.sameShard = true
+		}
+	})
+	for _, until := range []string{"prepared", "installed", "backfilled", "rolled back"} {
+		w.must(t, "prepare")
+		w.must(t, "topology", "push", "--yes")
+		if until != "prepared" {
+			w.must(t, "install")
+		}
+		if until == "backfilled" || until == "rolled back" {
+			j.catchup = w.begin(t, "catchup")
+			w.must(t, "backfill")
+			j.verify()
+		}
+		if until == "rolled back" {
+			j.turn("cutover", "cut_over")
+			w.refused(t, 4, "abort", "--yes")
+			j.turn("rollback", "rolled_back")
+		}
+		j.abort(until)
+	}
+	c.finish(t)
+}
+
+// abort removes everything; a catchup that runs ends.
+func (j *trip) abort(phase string) {
+	t, w := j.t, j.w
+	t.Helper()
+	w.must(t, "abort", "--yes")
+	if j.catchup != nil {
+		if r := j.catchup.wait(t); !slices.Contains([]int{0, 4, 5}, r.code) {
+			t.Errorf("catchup when the migration was aborted: %s", r)
+		}
+		j.catchup = nil
+	}
+	w.unchanged(t, j.before, "a migration that was aborted when it was "+phase)
+	w.must(t, "abort", "--yes")
+	doc := w.must(t, "status")
+	w.statusHasKeys(t, doc)
+	if phase := text(doc, "phase"); phase != "aborted" && phase != "new" {
+		t.Errorf("after abort the phase is %s", phase)
+	}
+	entries, err := os.ReadFile(w.bouncer.DatabasesFile)
+	must(t, err)
+	if strings.Contains(string(entries), "shardctl") {
+		t.Errorf("the pooler's file still speaks of shardctl:\n%s", entries)
+	}
+	j.c.healthy(t)
+	j.c.sourceServes(t, false)
+}

@@ -1,0 +1,120 @@
+package journey
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// underDDL is a migration that is copying, with catchup at work.
+func underDDL(t *testing.T, name string) (*trip, *watched) {
+	t.Helper()
+	const rate = 6_000
+	w := newWorld(t, shape{
+		migration: name, home: []int{0, 1, 0, 1}, schema: "shard_%03d", storeAs: true,
+		blocks: 15_000, writers: 3, pace: 10 * time.Millisecond, extra: slowly(rate),
+	})
+	c := w.startCrowd(t)
+	j := &trip{t: t, w: w, c: c, before: w.catalogs()}
+	w.must(t, "prepare")
+	w.must(t, "topology", "push", "--yes")
+	w.must(t, "install")
+	j.catchup = w.begin(t, "catchup")
+	backfill := w.watch(t, "backfill")
+	eventually(t, time.Minute, "the first chunk", func() bool {
+		backfill.revive(t)
+		return len(w.ledger()) > 0
+	})
+	return j, backfill
+}
+
+// TestRewritesLoseNothing empties and rewrites tables while they are copied and while
+// their log is applied. Neither may be taken for deleted rows, nor bring rows back.
+func TestRewritesLoseNothing(t *testing.T) {
+	t.Parallel()
+	j, backfill := underDDL(t, "rewritten")
+	w, c := j.w, j.c
+	w.exec(w.sourceDSN(), "VACUUM FULL public.block")
+	c.acknowledge(t, 5)
+	c.rest(func() {
+		w.exec(w.sourceDSN(), "TRUNCATE public.comment")
+		for _, x := range c.writers {
+			x.forgetComments()
+		}
+	})
+	c.acknowledge(t, 5)
+	w.exec(w.sourceDSN(), "VACUUM FULL public.comment; CLUSTER public.block USING block_pkey")
+	eventually(t, patience, "backfill to end", func() bool {
+		backfill.revive(t)
+		return backfill.over
+	})
+	t.Logf("backfill was begun %d times", backfill.begins)
+	j.alive()
+	j.verify()
+	c.sourceServes(t, true)
+
+	// After the copy the same is left to the log alone.
+	w.exec(w.sourceDSN(), "VACUUM FULL public.comment")
+	c.rest(func() {
+		w.exec(w.sourceDSN(), "TRUNCATE public.block, public.comment")
+		for _, x := range c.writers {
+			x.forgetComments()
+			x.blocks = nil
+		}
+	})
+	c.acknowledge(t, 20)
+	w.exec(w.sourceDSN(), "VACUUM FULL public.block")
+	j.alive()
+	c.sourceServes(t, true)
+	c.finish(t)
+}
+
+// forgetComments does in the book what TRUNCATE comment does.
+func (x *writer) forgetComments() {
+	x.comments = nil
+	for _, b := range x.blocks {
+		b.comments = nil
+	}
+}
+
+// TestAlteredTypeStopsClearly: a column's type that changes under way needs the same on
+// every side. Until then commands stop and name the table, nothing claims to be clean,
+// and the source serves on.
+func TestAlteredTypeStopsClearly(t *testing.T) {
+	t.Parallel()
+	j, backfill := underDDL(t, "altered")
+	w, c := j.w, j.c
+	w.exec(w.sourceDSN(), "ALTER TABLE public.block ALTER COLUMN version TYPE bigint")
+	c.acknowledge(t, 10)
+	stopped := j.catchup.wait(t)
+	names(t, "catchup", stopped, 4, "public.block")
+	copied := backfill.wait(t)
+	if copied.code != 0 { // the rows of a finished copy are still not clean
+		names(t, "backfill", copied, 4, "public.block")
+	}
+	for _, args := range [][]string{{"catchup", "--once"}, {"verify"}, {"cutover", "--yes"}} {
+		if code, doc := w.run(t, args...); code != 4 && code != 1 {
+			t.Errorf("%v after the type changed: exit %d: %v", args, code, doc)
+		}
+	}
+	if problems := text(w.must(t, "status"), "problems"); !strings.Contains(problems, "block") {
+		t.Errorf("status does not speak of it: %s", problems)
+	}
+	c.sourceServes(t, false)
+	w.must(t, "abort", "--yes")
+	for _, line := range j.before.difference(w.catalogs()) {
+		if !strings.Contains(line, "column public.block.version ") {
+			t.Errorf("after abort there is a difference: %s", line)
+		}
+	}
+	c.finish(t)
+}
+
+// names demands a code and an error that names an object.
+func names(t testing.TB, what string, r result, code int, object string) {
+	t.Helper()
+	doc, err := r.document()
+	if err != nil || r.code != code || !strings.Contains(text(doc, "error.object")+text(doc, "error.message"), object) {
+		t.Errorf("%s: want exit %d and an error about %s: %s", what, code, object, r)
+	}
+}

@@ -1,0 +1,165 @@
+package auditlog
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/shardctl/shardctl/internal/catalog"
+	"github.com/shardctl/shardctl/internal/ddl"
+	"github.com/shardctl/shardctl/internal/layout"
+	"github.com/shardctl/shardctl/internal/logschema"
+	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/migrate"
+)
+
+// pin is part of every capture function. An application may have no right on our
+// schema and any search_path: neither must matter to its writes.
+const pin = "LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp"
+
+// segmentDDL makes one segment of a log. The primary key serves two readers: a
+// batch is a range of xid, and a page of it goes on behind (xid, seq). Sequence
+// numbers only tell entries of one transaction apart, so each session draws a
+// handful at once. Rows are never updated or deleted, so there is nothing to vacuum.
+func (s Side) segmentDDL(t *layout.Table, segment int) ddl.Statement {
+	var b strings.Builder
+	name := s.segment(t, segment)
+	fmt.Fprintf(&b, "CREATE TABLE IF NOT EXISTS %s (\n", name)
+	b.WriteString("    seq bigint GENERATED ALWAYS AS IDENTITY (CACHE 64),\n")
+	b.WriteString("    xid xid8 NOT NULL DEFAULT pg_current_xact_id(),\n")
+	b.WriteString("    op \"char\" NOT NULL,\n    loc text,\n")
+	if !s.onSource() {
+		b.WriteString("    rel text,\n")
+	}
+	for _, c := range s.entryColumns(t) {
+		fmt.Fprintf(&b, "    %s %s,\n", c.name, c.typeSQL())
+	}
+	b.WriteString("    PRIMARY KEY (xid, seq)\n) WITH (autovacuum_enabled = off)")
+	return ddl.Statement{SQL: b.String(), Object: s.object("table", name, "DROP TABLE IF EXISTS "+name)}
+}
+
+// typeSQL is the column's type without modifiers and domains: a log must take any
+// value the table takes, also NULL, and also after a column was widened. Two types
+// mean a length of one if no other is given.
+func (c entryColumn) typeSQL() string {
+	sql := baseType(c.from)
+	if c.from.Collation != "" {
+		sql += " COLLATE " + c.from.Collation
+	}
+	return sql
+}
+
+func baseType(c catalog.Column) string {
+	name, array := strings.CutSuffix(c.BaseType, "[]")
+	switch name {
+	case "character":
+		name = "bpchar"
+	case "bit":
+		name = `"bit"`
+	}
+	if array {
+		name += "[]"
+	}
+	return name
+}
+
+// captureBody records the keys of a written row in a segment. Nothing is computed
+// and nothing else is read: this is what the application's writes pay for.
+func (s Side) captureBody(t *layout.Table, segment int) string {
+	update, insert, remove := s.insertEntry(t, segment, 'U'), s.insertEntry(t, segment, 'I'), s.insertEntry(t, segment, 'D')
+	return fmt.Sprintf(`
+BEGIN
+  IF TG_OP = 'UPDATE' THEN
+    %s;
+  ELSIF TG_OP = 'INSERT' THEN
+    %s;
+  ELSE
+    %s;
+  END IF;
+  RETURN NULL;
+END
+`, update, insert, remove)
+}
+
+// insertEntry is the INSERT for one operation: an insert has no old side, a delete
+// no new one.
+func (s Side) insertEntry(t *layout.Table, segment int, op byte) string {
+	columns, values := []string{"op"}, []string{"'" + string(op) + "'"}
+	if !s.onSource() {
+		columns, values = append(columns, "loc"), append(values, "TG_ARGV[0]")
+	}
+	for _, c := range s.entryColumns(t) {
+		if c.old && op == 'I' || !c.old && op == 'D' {
+			continue
+		}
+		row := "NEW."
+		if c.old {
+			row = "OLD."
+		}
+		columns, values = append(columns, c.name), append(values, row+postgres.Ident(c.from.Name))
+	}
+	return fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s)", s.segment(t, segment), strings.Join(columns, ", "), strings.Join(values, ", "))
+}
+
+// truncateBody records which relation was emptied.
+func (s Side) truncateBody(t *layout.Table, segment int) string {
+	columns, values := "op, loc", "'T', format('%I.%I', TG_TABLE_SCHEMA, TG_TABLE_NAME)"
+	if !s.onSource() {
+		columns, values = "op, loc, rel", "'T', TG_ARGV[0], format('%I.%I', TG_TABLE_SCHEMA, TG_TABLE_NAME)"
+	}
+	return fmt.Sprintf("\nBEGIN\n  INSERT INTO %s (%s) VALUES (%s);\n  RETURN NULL;\nEND\n", s.segment(t, segment), columns, values)
+}
+
+// stoppedBody records nothing.
+const stoppedBody = "\nBEGIN\n  RETURN NULL;\nEND\n"
+
+// functionDDL makes or replaces a trigger function. Replacing takes no lock on any
+// table and counts from the next call on, in every session.
+func (s Side) functionDDL(name, body string) ddl.Statement {
+	return ddl.Statement{
+		SQL:    fmt.Sprintf("CREATE OR REPLACE FUNCTION %s() RETURNS trigger %s AS %s", name, pin, ddl.Body(body)),
+		Object: s.object("function", name+"()", "DROP FUNCTION IF EXISTS "+name+"()"),
+	}
+}
+
+// functionsDDL makes both functions of a table write into a segment.
+func (s Side) functionsDDL(t *layout.Table, segment int) []ddl.Statement {
+	return []ddl.Statement{
+		s.functionDDL(s.captureFunction(t), s.captureBody(t, segment)),
+		s.functionDDL(s.truncateFunction(t), s.truncateBody(t, segment)),
+	}
+}
+
+// stopDDL makes both functions of a table record nothing.
+func (s Side) stopDDL(t *layout.Table) []ddl.Statement {
+	return []ddl.Statement{s.functionDDL(s.captureFunction(t), stoppedBody), s.functionDDL(s.truncateFunction(t), stoppedBody)}
+}
+
+// rowTrigger is the trigger on rows. On a partitioned table it is made once, on the
+// root: the server clones it to every leaf, also to those attached later, so each
+// leaf has it exactly once, whichever name a row was written through.
+func (s Side) rowTrigger(t *layout.Table, root migrate.TableName) ddl.Statement {
+	what := fmt.Sprintf("FOR EACH ROW %s EXECUTE FUNCTION %s(%s)", ddl.SkipApplier(s.migration()), s.captureFunction(t), s.location(root))
+	return ddl.Trigger(s.migration(), s.Name(), logschema.CaptureTrigger(s.migration()), quoted(root), "AFTER INSERT OR UPDATE OR DELETE", what, "ENABLE ALWAYS")
+}
+
+// truncateTrigger is the trigger on TRUNCATE; the server clones none of these.
+func (s Side) truncateTrigger(t *layout.Table, root, relation migrate.TableName) ddl.Statement {
+	what := fmt.Sprintf("FOR EACH STATEMENT %s EXECUTE FUNCTION %s(%s)", ddl.SkipApplier(s.migration()), s.truncateFunction(t), s.location(root))
+	return ddl.Trigger(s.migration(), s.Name(), logschema.CaptureTruncateTrigger(s.migration()), quoted(relation), "AFTER TRUNCATE", what, "ENABLE ALWAYS")
+}
+
+// location is the triggers' argument: where the written row lives.
+func (s Side) location(root migrate.TableName) string {
+	if s.onSource() {
+		return ""
+	}
+	return postgres.Literal(root.Schema)
+}
+
+// setTrigger is "ENABLE ALWAYS" or "DISABLE" of one relation's trigger. ONLY,
+// because whether it recurses differs between versions.
+func setTrigger(relation migrate.TableName, state, trigger string) string {
+	return fmt.Sprintf("ALTER TABLE ONLY %s %s TRIGGER %s", quoted(relation), state, postgres.Ident(trigger))
+}
+
+func quoted(n migrate.TableName) string { return postgres.Table(n.Schema, n.Name) }

@@ -7,18 +7,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/shardctl/shardctl/internal/layout"
-	"github.com/shardctl/shardctl/internal/postgres"
 	"github.com/shardctl/shardctl/internal/store"
 )
 
 // Finisher makes what follows the copy on a database: other uniques, indexes,
-// foreign keys, triggers, grants, statistics. Each call may be repeated.
+// foreign keys, triggers, grants, statistics. It keeps a table's ticks away while it
+// works on the table, and may be called again.
 type Finisher interface {
-	// FinishTable makes what belongs to one table. The table's ticks are excluded.
-	FinishTable(ctx context.Context, database string, t *layout.Table) error
-	// FinishDatabase makes what joins tables, and the rest. All ticks are excluded.
-	FinishDatabase(ctx context.Context, database string) error
+	Finish(ctx context.Context, database string) error
 }
 
 // finish lets a database catch up with the last chunk, and then finishes it.
@@ -30,33 +26,12 @@ func (r *run) finish(ctx context.Context, database string) error {
 		return err
 	}
 	r.events.emit(Event{Kind: EventFinishing, Database: database})
-	for _, t := range r.cfg.Layout.Tables {
-		err := r.excluding(ctx, database, []*layout.Table{t}, func() error { return r.cfg.Finisher.FinishTable(ctx, database, t) })
-		if err != nil {
-			return fmt.Errorf("finish %s on %s: %w", t.Name(), database, err)
-		}
-	}
-	err := r.excluding(ctx, database, r.cfg.Layout.Tables, func() error { return r.cfg.Finisher.FinishDatabase(ctx, database) })
+	err := r.cfg.Finisher.Finish(ctx, database)
 	if err != nil {
 		return fmt.Errorf("finish %s: %w", database, err)
 	}
 	r.events.emit(Event{Kind: EventFinished, Database: database})
 	return nil
-}
-
-// excluding keeps ticks and chunks of tables away while f works on them, in
-// sessions of its own.
-func (r *run) excluding(ctx context.Context, database string, tables []*layout.Table, f func() error) error {
-	return r.databases[database].with(ctx, func(conn *pgx.Conn) error {
-		return postgres.WithTx(ctx, conn, pgx.TxOptions{}, func(tx pgx.Tx) error {
-			for _, t := range tables {
-				if err := store.LockTableExclusive(ctx, tx, r.cfg.migration(), t.No); err != nil {
-					return err
-				}
-			}
-			return f()
-		})
-	})
 }
 
 // awaitTick waits until a database has applied a tick that is newer than every

@@ -99,8 +99,8 @@ func (w *window) drainBack(ctx context.Context, tx pgx.Tx, epoch int64) error {
 // closeDatabase refuses the application's writes on one database: its control
 // row alone, the pre-lock, the lock that waits for writers in flight, the fence.
 // The owner stays the database: what it has written still goes back.
-func (w *window) closeDatabase(ctx context.Context, name string, conn *pgx.Conn) error {
-	return postgres.WithTx(ctx, conn, pgx.TxOptions{}, func(tx pgx.Tx) error {
+func (w *window) closeDatabase(ctx context.Context, name string, _ *pgx.Conn) error {
+	return w.through(ctx, name, func(tx pgx.Tx) error {
 		c, err := store.ChangeControl(ctx, tx, w.cfg.migration())
 		if err != nil {
 			return err
@@ -108,12 +108,8 @@ func (w *window) closeDatabase(ctx context.Context, name string, conn *pgx.Conn)
 		if err := w.checkTerm(c.Term); err != nil {
 			return err
 		}
-		locked := w.tables.database(name)
-		if err := postgres.PreLock(ctx, tx, locked); err != nil {
-			return err
-		}
 		deadline, _ := ctx.Deadline()
-		if err := postgres.UpgradeLock(ctx, tx, "SHARE ROW EXCLUSIVE", locked, deadline); err != nil {
+		if err := postgres.UpgradeLock(ctx, tx, "SHARE ROW EXCLUSIVE", w.tables.database(name), deadline); err != nil {
 			return err
 		}
 		return w.tables.closeDatabase(ctx, tx, name)
@@ -131,10 +127,10 @@ func (w *window) reopen(ctx context.Context) error {
 	for _, o := range owners {
 		byName[o.Database] = o
 	}
-	return w.each(ctx, func(ctx context.Context, name string, conn *pgx.Conn) error {
+	return w.each(ctx, func(ctx context.Context, name string, _ *pgx.Conn) error {
 		if byName[name].Owner != name {
 			return fmt.Errorf("not opened: the source says that it owns the shards")
 		}
-		return w.settle(ctx, conn, byName[name], owners)
+		return w.settle(ctx, byName[name], owners)
 	})
 }

@@ -58,10 +58,16 @@ type Watch struct {
 	Deadline  time.Duration // from Arm
 }
 
+// Backends are the sessions by which a command could still change something.
+type Backends struct {
+	Source []postgres.Backend          `json:"source"`
+	Doors  map[string]postgres.Backend `json:"doors"` // by database
+}
+
 // Watchdog guards one window.
 type Watchdog interface {
 	// Arm starts the deadline; it returns when the watchdog has confirmed.
-	Arm(ctx context.Context, backends []postgres.Backend) error
+	Arm(ctx context.Context, backends Backends) error
 	// Disarm ends it: the window is over.
 	Disarm(ctx context.Context) error
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/shardctl/shardctl/internal/postgres"
 	"github.com/shardctl/shardctl/internal/store"
 	"github.com/shardctl/shardctl/internal/topology"
 )
@@ -29,10 +28,10 @@ func (w *window) finish(ctx context.Context) error {
 		return err
 	}
 	opened := w.rec.step(ctx, "open", func(ctx context.Context) error {
-		return w.each(ctx, func(ctx context.Context, name string, conn *pgx.Conn) error {
+		return w.each(ctx, func(ctx context.Context, name string, _ *pgx.Conn) error {
 			for _, o := range owners {
 				if o.Database == name {
-					return w.settle(ctx, conn, o, owners)
+					return w.settle(ctx, o, owners)
 				}
 			}
 			return store.ErrNotFound
@@ -48,8 +47,8 @@ func (w *window) finish(ctx context.Context) error {
 
 // settle makes one database what the source says it is, in one commit: control
 // row, fence, guards, triggers, and its copy of the ownership.
-func (w *window) settle(ctx context.Context, conn *pgx.Conn, o store.Ownership, all []store.Ownership) error {
-	return postgres.WithTx(ctx, conn, pgx.TxOptions{}, func(tx pgx.Tx) error {
+func (w *window) settle(ctx context.Context, o store.Ownership, all []store.Ownership) error {
+	return w.through(ctx, o.Database, func(tx pgx.Tx) error {
 		c, err := store.ChangeControl(ctx, tx, w.cfg.migration())
 		if err != nil {
 			return err

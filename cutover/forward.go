@@ -135,8 +135,14 @@ func (w *window) preLock(ctx context.Context) (tx pgx.Tx, backend postgres.Backe
 		if tx, err = w.lock.Begin(ctx); err != nil {
 			return fmt.Errorf("begin the lock transaction: %w", err)
 		}
-		return postgres.PreLock(ctx, tx, w.tables.source())
+		if err := postgres.PreLock(ctx, tx, w.tables.source()); err != nil {
+			return err
+		}
+		return w.preLockDatabases(ctx)
 	})
+	if err != nil && tx != nil {
+		err = errors.Join(err, rollbackTx(ctx, tx))
+	}
 	return tx, backend, err
 }
 
@@ -166,6 +172,7 @@ func (w *window) undo(ctx context.Context, d Direction, tx pgx.Tx, reopen func(c
 	defer cancel()
 	err := w.rec.step(clean, "undo", func(clean context.Context) error {
 		errs := []error{rollbackTx(clean, tx)}
+		w.shutDoors(clean)
 		if reopen != nil {
 			errs = append(errs, reopen(clean))
 		}
@@ -183,8 +190,9 @@ func (w *window) undo(ctx context.Context, d Direction, tx pgx.Tx, reopen func(c
 
 func rollbackTx(ctx context.Context, tx pgx.Tx) error {
 	err := tx.Rollback(ctx)
-	if err == nil || errors.Is(err, pgx.ErrTxClosed) || tx.Conn().IsClosed() || tx.Conn().PgConn().IsBusy() {
+	if err == nil || errors.Is(err, pgx.ErrTxClosed) || tx.Conn().IsClosed() {
 		return nil // a session that is gone has rolled back
 	}
-	return tx.Conn().Close(ctx) // so does one that is closed
+	_ = tx.Conn().Close(ctx) // and so does one whose socket is closed
+	return nil
 }

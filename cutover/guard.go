@@ -29,8 +29,8 @@ const (
 
 // arming is what "arm" carries.
 type arming struct {
-	Deadline time.Duration      `json:"deadline"`
-	Backends []postgres.Backend `json:"backends"`
+	Deadline time.Duration `json:"deadline"`
+	Backends Backends      `json:"backends"`
 }
 
 // arm starts the watchdog, if there is one, and waits until it guards.
@@ -46,7 +46,11 @@ func (w *window) arm(ctx context.Context, d Direction, lock postgres.Backend) er
 		if w.guard, err = w.cfg.Watchdog(ctx, Watch{Direction: d, Deadline: w.cfg.MaxPause}); err != nil {
 			return err
 		}
-		if err := w.guard.Arm(ctx, []postgres.Backend{lock, side}); err != nil {
+		guarded := Backends{Source: []postgres.Backend{lock, side}, Doors: map[string]postgres.Backend{}}
+		for name, d := range w.doors {
+			guarded.Doors[name] = d.backend
+		}
+		if err := w.guard.Arm(ctx, guarded); err != nil {
 			return err
 		}
 		w.armed = time.Now()
@@ -118,13 +122,15 @@ func (w *window) guardLoop(ctx context.Context, d Direction, lines <-chan string
 
 // act ends a window whose command died or hangs. First its backends are gone, then
 // the term is raised in one committed transaction; only then it does what the owner
-// that was found there says: undo and release, or finish.
-func (w *window) act(ctx context.Context, d Direction, backends []postgres.Backend) error {
+// that was found there says: undo and release, or finish. A database that cannot be
+// reached does not keep the others' clients waiting.
+func (w *window) act(ctx context.Context, d Direction, backends Backends) error {
 	ctx = context.WithoutCancel(ctx)
+	doors := w.breakDoors(ctx, backends)
 	err := w.fenceOff(ctx, backends)
 	if err == nil {
 		w.paused = time.Now()
-		return w.finish(ctx)
+		return errors.Join(doors, w.finish(ctx))
 	}
 	if d == Forward {
 		// The source cannot be asked, so nothing of the databases is touched: they stay closed.
@@ -133,11 +139,29 @@ func (w *window) act(ctx context.Context, d Direction, backends []postgres.Backe
 	return errors.Join(err, w.releaseBack(ctx))
 }
 
-// fenceOff makes the guarded command harmless and takes the window over.
-func (w *window) fenceOff(ctx context.Context, backends []postgres.Backend) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+// actTimeout bounds each part of the take-over: clients wait meanwhile.
+const actTimeout = 2 * time.Second
+
+// breakDoors ends the sessions by which the guarded command would open or close
+// a database.
+func (w *window) breakDoors(ctx context.Context, backends Backends) error {
+	ctx, cancel := context.WithTimeout(ctx, actTimeout)
 	defer cancel()
-	for _, b := range backends {
+	return w.each(ctx, func(ctx context.Context, name string, conn *pgx.Conn) error {
+		b, has := backends.Doors[name]
+		if !has {
+			return nil
+		}
+		return postgres.TerminateBackend(ctx, conn, b)
+	})
+}
+
+// fenceOff makes the guarded command harmless and takes the window over: its
+// backends on the source are gone and the term is raised there.
+func (w *window) fenceOff(ctx context.Context, backends Backends) error {
+	ctx, cancel := context.WithTimeout(ctx, actTimeout)
+	defer cancel()
+	for _, b := range backends.Source {
 		if err := postgres.TerminateBackend(ctx, w.side, b); err != nil {
 			return err
 		}
@@ -146,7 +170,15 @@ func (w *window) fenceOff(ctx context.Context, backends []postgres.Backend) erro
 	if w.term, err = store.NextTerm(ctx, w.side); err != nil {
 		return err
 	}
-	return store.RaiseTerms(ctx, w.side, w.databases, w.cfg.migration(), w.term)
+	if err := store.RaiseTerms(ctx, w.side, nil, w.cfg.migration(), w.term); err != nil {
+		return err
+	}
+	return w.each(ctx, func(ctx context.Context, _ string, conn *pgx.Conn) error {
+		if err := store.RaiseControlTerm(ctx, conn, w.cfg.migration(), w.term); err != nil && errors.Is(err, store.ErrTerm) {
+			return err
+		}
+		return nil // one that cannot be reached is told of by what follows
+	})
 }
 
 // releaseBack ends a rollback's window without the source: if fewer than all

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"time"
-
-	"github.com/shardctl/shardctl/internal/postgres"
 )
 
 // answerWait bounds the watchdog's answers: one that does not answer does not guard.
@@ -39,7 +37,7 @@ func NewGuarded(ctx context.Context, w Watch, in io.WriteCloser, out io.Reader) 
 }
 
 // Arm starts the deadline.
-func (g *Guarded) Arm(ctx context.Context, backends []postgres.Backend) error {
+func (g *Guarded) Arm(ctx context.Context, backends Backends) error {
 	raw, err := json.Marshal(arming{Deadline: g.watch.Deadline, Backends: backends})
 	if err != nil {
 		return fmt.Errorf("arm the watchdog: %w", err)

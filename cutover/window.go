@@ -26,6 +26,7 @@ type window struct {
 	lock      *pgx.Conn // source: the lock transaction
 	side      *pgx.Conn // source: journal and reads
 	databases map[string]*pgx.Conn
+	doors     map[string]*door // by database, from the pre-lock on
 	rec       *recorder
 	applier   Applier
 	guard     Watchdog
@@ -55,6 +56,7 @@ func openWindow(ctx context.Context, cfg Config, command Direction, report *Repo
 }
 
 func (w *window) close(ctx context.Context) {
+	w.shutDoors(ctx)
 	postgres.CloseQuietly(ctx, w.lock)
 	postgres.CloseQuietly(ctx, w.side)
 	for _, conn := range w.databases {

@@ -169,10 +169,3 @@ func (s *session) setPhase(ctx context.Context, to migrate.Phase) error {
 	}
 	return s.reload(ctx)
 }
-
-// nothing says that a finished phase has nothing to do.
-func (s *session) nothing(doc any) error {
-	return s.print(doc, func(w ioWriter) { fmt.Fprintln(w, "nothing to do") })
-}
-
-type ioWriter = interface{ Write([]byte) (int, error) }

@@ -3,13 +3,12 @@ package main
 import (
 	"context"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/shardctl/shardctl/auditlog"
 	"github.com/shardctl/shardctl/backfill"
 	"github.com/shardctl/shardctl/cutover"
 	"github.com/shardctl/shardctl/internal/layout"
 	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/target"
 	"github.com/shardctl/shardctl/migrate"
 )
 
@@ -84,8 +83,8 @@ type copyFinisher struct {
 	l *layout.Layout
 }
 
-// with runs fn with sessions to the source and one database.
-func (f copyFinisher) with(ctx context.Context, database string, fn func(source, conn *pgx.Conn) error) error {
+// Finish makes indexes, constraints, triggers and grants of one database.
+func (f copyFinisher) Finish(ctx context.Context, database string) error {
 	source, err := postgres.Connect(ctx, f.s.sourceTarget(), "backfill finish")
 	if err != nil {
 		return err
@@ -97,5 +96,7 @@ func (f copyFinisher) with(ctx context.Context, database string, fn func(source,
 		return err
 	}
 	defer postgres.CloseQuietly(ctx, conn)
-	return fn(source, conn)
+	return target.Finish(ctx, source, conn, f.l, database, func(p target.Progress) {
+		f.s.log.Info().Str("database", p.Database).Str("object", p.Object).Int("done", p.Done).Int("total", p.Total).Msg(p.What)
+	})
 }

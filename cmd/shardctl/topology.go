@@ -136,7 +136,7 @@ func (s *session) router(item migrate.Router) (topology.Router, error) {
 	case "pgbouncer":
 		return pgbouncer.New(s.spec, item)
 	case "file":
-		return file.New(s.spec, item)
+		return file.New(s.spec, item), nil
 	}
 	return nil, migrate.Usage("spec.driver", item.Driver, "no such router driver", "pgbouncer or file")
 }

@@ -29,7 +29,7 @@ func session(t *testing.T, db *pgtest.Database) *pgx.Conn {
 	return conn
 }
 
-// rig is a source and the databases of a spec.
+// rig is a source and the databases of a spec, those that a test names.
 type rig struct {
 	source    *pgtest.Database
 	databases map[string]*pgtest.Database
@@ -37,27 +37,25 @@ type rig struct {
 	layout    *layout.Layout
 }
 
-func newRig(t *testing.T, ddl string, spec *migrate.Spec) *rig {
+func newRig(t *testing.T, ddl string, spec *migrate.Spec, databases ...string) *rig {
 	t.Helper()
-	ctx := context.Background()
-	all := pgtest.NewDatabases(t, len(spec.Databases)+1)
+	all := pgtest.NewDatabases(t, len(databases)+1)
 	r := &rig{source: all[0], databases: map[string]*pgtest.Database{}, conns: map[string]*pgx.Conn{"source": session(t, all[0])}}
 	r.source.Exec(t, ddl)
-	if err := store.CreateSource(ctx, r.conns["source"]); err != nil {
+	if err := store.CreateSource(t.Context(), r.conns["source"]); err != nil {
 		t.Fatal(err)
 	}
-	for i, d := range spec.Databases {
-		r.databases[d.Name] = all[i+1]
-		r.conns[d.Name] = session(t, all[i+1])
-		if err := store.CreateDatabase(ctx, r.conns[d.Name]); err != nil {
+	for i, name := range databases {
+		r.databases[name], r.conns[name] = all[i+1], session(t, all[i+1])
+		if err := store.CreateDatabase(t.Context(), r.conns[name]); err != nil {
 			t.Fatal(err)
 		}
-		c := store.Control{Database: d.Name, Owner: store.OwnerSource, Epoch: 1, Shards: spec.Shards.ShardsOf(d.Name)}
-		if err := store.SaveControl(ctx, r.conns[d.Name], spec.Migration, c); err != nil {
+		c := store.Control{Database: name, Owner: store.OwnerSource, Epoch: 1, Shards: spec.Shards.ShardsOf(name)}
+		if err := store.SaveControl(t.Context(), r.conns[name], spec.Migration, c); err != nil {
 			t.Fatal(err)
 		}
 	}
-	l, err := layout.Load(ctx, r.conns["source"], spec)
+	l, err := layout.Load(t.Context(), r.conns["source"], spec)
 	if err != nil {
 		t.Fatal(err)
 	}

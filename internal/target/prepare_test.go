@@ -81,8 +81,8 @@ func oddSpec(schema string) *migrate.Spec {
 
 func TestPrepareSchemaPerShard(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, odd+comments, oddSpec("Shard %02d"))
-	r.prepare(t, "db0", "db1")
+	r := newRig(t, odd+comments, oddSpec("Shard %02d"), "db0")
+	r.prepare(t, "db0")
 	db := r.databases["db0"]
 	show(t, db, `SELECT relname, nspname, relkind FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
 		WHERE nspname IN ('Shard 00', 'Shard 02', 'My "App') AND relkind IN ('r', 'p', 'S') ORDER BY 2, 1`,

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 // world is a migration of a small source, with capture, whose databases are
 // brought level when the test says so.
 type world struct {
-	t         *testing.T
+	t         testing.TB
 	spec      *migrate.Spec
 	layout    *layout.Layout
 	source    *pgtest.Database
@@ -36,7 +36,7 @@ type world struct {
 
 // build makes a world of n databases and their shards. The DDL runs on the source
 // and, with the schema's name in the place of public, at each location.
-func build(t *testing.T, n int, shards migrate.Shards, tables []migrate.Table, types, ddl string) *world {
+func build(t testing.TB, n int, shards migrate.Shards, tables []migrate.Table, types, ddl string) *world {
 	t.Helper()
 	all := pgtest.NewDatabases(t, n+1)
 	w := &world{t: t, source: all[0], databases: all[1:]}

@@ -188,15 +188,16 @@ func (p *pass) saveTable(ctx context.Context, t *layout.Table, res *tableResult)
 
 func (p *pass) saveDifferences(ctx context.Context, tx pgx.Tx, t *layout.Table, found []Difference) error {
 	sort.Slice(found, func(i, j int) bool { return strings.Join(found[i].Key, "\x00") < strings.Join(found[j].Key, "\x00") })
+	const sql = `INSERT INTO shardctl.verify_difference (migration, pass, database, schema_name, table_no, kind, direction, key, columns)
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`
+	batch := &pgx.Batch{}
 	for _, d := range found {
-		const sql = `INSERT INTO shardctl.verify_difference (migration, pass, database, schema_name, table_no, kind, direction, key, columns)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`
-		_, err := tx.Exec(ctx, sql, p.v.migration(), [16]byte(p.id), d.Database, d.Schema, t.No, d.Kind, d.Direction, d.Key, d.Columns)
-		if err != nil {
-			return err
-		}
+		batch.Queue(sql, p.v.migration(), [16]byte(p.id), d.Database, d.Schema, t.No, d.Kind, d.Direction, d.Key, d.Columns)
 	}
-	return nil
+	if batch.Len() == 0 {
+		return nil
+	}
+	return tx.SendBatch(ctx, batch).Close()
 }
 
 // saveUnsettled remembers keys that the next round must judge.

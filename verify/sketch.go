@@ -48,9 +48,9 @@ type sketch struct {
 	slice  uint64
 }
 
-// newSketch makes one for tables of about that many rows.
-func newSketch(rows int64) *sketch {
-	n := min(max(rows, 1)*2/3*3+minCells, maxCells)
+// newSketch makes one for tables of about that many rows, of at most so many cells.
+func newSketch(rows, limit int64) *sketch {
+	n := min(max(rows, 1)*2+minCells, limit)
 	n -= n % 3
 	return &sketch{cells: make([]cell, n), third: uint64(n / 3), slices: 1}
 }

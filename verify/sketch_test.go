@@ -10,7 +10,7 @@ import (
 
 // compare fills a sketch with two sets and takes it apart.
 func compare(rows int64, source, target []element) ([]residue, bool) {
-	s := newSketch(rows)
+	s := newSketch(rows, maxCells)
 	s.add(source, 1)
 	s.add(target, -1)
 	return s.peel()
@@ -76,7 +76,7 @@ func TestSketchSeesASwap(t *testing.T) {
 
 func TestSketchThatIsTooSmallSaysSoAndComesApartInSlices(t *testing.T) {
 	rows := someElements(40_000)
-	s := newSketch(1)
+	s := newSketch(1, maxCells)
 	s.add(rows, 1)
 	n := s.differing()
 	if n < 36_000 || n > 44_000 {
@@ -101,7 +101,7 @@ func TestSketchThatIsTooSmallSaysSoAndComesApartInSlices(t *testing.T) {
 }
 
 func BenchmarkSketchAdd(b *testing.B) {
-	s, rows := newSketch(10000000), someElements(1<<16)
+	s, rows := newSketch(10_000_000, maxCells), someElements(1<<16)
 	for b.Loop() {
 		s.add(rows, 1)
 	}

@@ -32,7 +32,7 @@ func (v *Verifier) compareTable(ctx context.Context, t *layout.Table) (*tableRes
 		return nil, err
 	}
 	c := &tableScan{v: v, b: b, t: t, databases: v.databases, estimated: totalRows(heaps)}
-	c.sketch = newSketch(c.elements())
+	c.sketch = newSketch(c.elements(), v.limits.cells)
 	j := v.newJudge(b, t, v.databases)
 	partial, err := c.compare(ctx, j)
 	if err != nil {

@@ -31,6 +31,7 @@ type Config struct {
 type limits struct {
 	chunk       time.Duration // how long a chunk's snapshot should live
 	rows        int64         // elements of a chunk that are held until it is read whole
+	cells       int64         // of a sketch
 	streams     int           // databases that are read at once
 	keys        int           // keys looked up in one statement
 	rounds      int           // how often a key that may differ is looked at again
@@ -43,6 +44,7 @@ type limits struct {
 var defaults = limits{
 	chunk:       300 * time.Millisecond,
 	rows:        1 << 16, // 1 MB
+	cells:       maxCells,
 	streams:     4,
 	keys:        500,
 	rounds:      7, // 6.3 s in all

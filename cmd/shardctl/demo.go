@@ -68,21 +68,18 @@ func (a *app) demo(ctx context.Context, o demo.Options) error {
 // inner runs one command line in this process; its result is not printed, its
 // progress is.
 func (a *app) inner(ctx context.Context, args ...string) error {
-	var result, failure bytes.Buffer
+	var result bytes.Buffer
 	if a.NoProgress {
 		args = append(args, "--no-progress")
 	}
 	in := &app{out: &result, err: a.err}
-	if !isTerminal(a.err) {
-		in.err = &failure
-	}
 	root := newRoot(in)
 	root.SetArgs(args)
 	root.SetOut(&result)
 	root.SetErr(in.err)
 	err := root.ExecuteContext(ctx)
 	if err != nil {
-		return errors.Join(err, describe(result.String()), describe(failure.String()))
+		return errors.Join(err, describe(result.String()))
 	}
 	return nil
 }

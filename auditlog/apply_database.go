@@ -26,6 +26,8 @@ type database struct {
 	place int // in the spec, from 0
 	rev   *reverser
 
+	committed durable // what rotation goes by
+
 	mu      sync.Mutex
 	write   link
 	replica bool // the session has replica role
@@ -39,6 +41,7 @@ type database struct {
 	parked    int64            // keys in quarantine
 	retriedAt time.Time        // when they were tried last
 	extra     map[int][]string // keys beyond a cut that stand in the way, for the next batch
+	proof     proof            // what a drain waits for
 	textual   bool             // stage as text next time: a value could not be staged
 }
 
@@ -105,6 +108,7 @@ func (db *database) enter(ctx context.Context) error {
 	if db.after, err = parseSnapshot(db.pos.Snapshot); err != nil {
 		return err
 	}
+	db.committed.set(store.Forward, db.pos)
 	db.parked, err = db.ward().count(ctx, conn)
 	db.known = err == nil
 	return err

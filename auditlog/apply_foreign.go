@@ -21,8 +21,8 @@ type foreignKey struct {
 }
 
 const foreignKeysSQL = `SELECT cn.nspname, c.relname, pn.nspname, p.relname,
-  (SELECT array_agg(quote_ident(a.attname) ORDER BY k.ord) FROM unnest(f.conkey) WITH ORDINALITY k(num, ord) JOIN pg_attribute a ON a.attrelid = f.conrelid AND a.attnum = k.num),
-  (SELECT array_agg(quote_ident(a.attname) ORDER BY k.ord) FROM unnest(f.confkey) WITH ORDINALITY k(num, ord) JOIN pg_attribute a ON a.attrelid = f.confrelid AND a.attnum = k.num),
+  (SELECT array_agg(a.attname::text ORDER BY k.ord) FROM unnest(f.conkey) WITH ORDINALITY k(num, ord) JOIN pg_attribute a ON a.attrelid = f.conrelid AND a.attnum = k.num),
+  (SELECT array_agg(a.attname::text ORDER BY k.ord) FROM unnest(f.confkey) WITH ORDINALITY k(num, ord) JOIN pg_attribute a ON a.attrelid = f.confrelid AND a.attnum = k.num),
   (SELECT array_agg(format('OPERATOR(%I.%s)', n.nspname, o.oprname) ORDER BY k.ord) FROM unnest(f.conpfeqop) WITH ORDINALITY k(op, ord) JOIN pg_operator o ON o.oid = k.op JOIN pg_namespace n ON n.oid = o.oprnamespace)
 FROM pg_constraint f JOIN pg_class c ON c.oid = f.conrelid JOIN pg_namespace cn ON cn.oid = c.relnamespace
 JOIN pg_class p ON p.oid = f.confrelid JOIN pg_namespace pn ON pn.oid = p.relnamespace
@@ -38,6 +38,7 @@ func readForeignKeys(ctx context.Context, q postgres.Querier, where string, args
 		var cs, c, ps, p string
 		err = r.Scan(&cs, &c, &ps, &p, &fk.columns, &fk.refers, &fk.equal)
 		fk.child, fk.parent = postgres.Table(cs, c), postgres.Table(ps, p)
+		fk.columns, fk.refers = quoteAll(fk.columns), quoteAll(fk.refers)
 		return fk, err
 	})
 }
@@ -51,10 +52,21 @@ func (fk foreignKey) refersTo(child, parent string) string {
 	return strings.Join(out, " AND ")
 }
 
-// barReferenced takes out deletes and key changes of everywhere tables that rows
+// keepOut puts staged rows in quarantine and takes them out of the batch.
+func (ap *application) keepOut(ctx context.Context, st *staged, where, reason, message string) (int64, error) {
+	park := ap.db.ward().park(st.stage, where, reason, message)
+	rows, err := runAll(ctx, ap.tx, []string{park, fmt.Sprintf("DELETE FROM %s s WHERE %s", st.stage.name, where)})
+	if err != nil {
+		return 0, fmt.Errorf("keep rows of %s out: %w", st.stage.table.Name(), err)
+	}
+	ap.parks = ap.parks || rows[1] > 0
+	return rows[1], nil
+}
+
+// keepReferenced takes out deletes and key changes of everywhere tables that rows
 // of a database with shards of its own refer to: the application owns those rows,
 // and no foreign key holds back an applier.
-func (ap *application) barReferenced(ctx context.Context) error {
+func (ap *application) keepReferenced(ctx context.Context) error {
 	for _, st := range ap.in.staged {
 		s := st.stage
 		if !s.table.Everywhere() {
@@ -66,14 +78,10 @@ func (ap *application) barReferenced(ctx context.Context) error {
 			return err
 		}
 		for _, fk := range fks {
-			sql := fmt.Sprintf(`UPDATE %s s SET x_cur = %d FROM %s t WHERE %s AND (s.x_cur = %d OR s.x_cur = 0 AND (%s)) AND EXISTS (SELECT FROM %s c WHERE %s)`,
-				s.name, barred, at.table, s.same("t"), nowhere, s.changes(fk), fk.child, fk.refersTo("c", "t"))
-			rows, err := runAll(ctx, ap.tx, []string{sql})
-			if err != nil {
-				return fmt.Errorf("look for rows that refer to %s: %w", s.table.Name(), err)
-			}
-			if rows[0] > 0 {
-				st.barredFor, st.barredBy = reasonReferenced, "rows of "+fk.child+" refer to it"
+			where := fmt.Sprintf("EXISTS (SELECT FROM %s t WHERE %s AND (s.x_cur = %d OR s.x_cur = 0 AND (%s)) AND EXISTS (SELECT FROM %s c WHERE %s))",
+				at.table, s.same("t"), nowhere, s.changes(fk), fk.child, fk.refersTo("c", "t"))
+			if _, err := ap.keepOut(ctx, st, where, reasonReferenced, "rows of "+fk.child+" refer to it"); err != nil {
+				return err
 			}
 		}
 	}
@@ -96,60 +104,66 @@ func (s *stage) changes(fk foreignKey) string {
 	return strings.Join(out, " OR ")
 }
 
-// barViolators takes out the staged rows for which a deferred foreign key was
-// refused. The rest is then applied again.
-func (ap *application) barViolators(ctx context.Context, cause error) (again bool, err error) {
+// keepViolators takes out the rows for which a deferred foreign key was refused,
+// and those that had failed by themselves: the rest is then applied again.
+func (ap *application) keepViolators(ctx context.Context, failed []failure, cause error) error {
 	var pgErr *pgconn.PgError
 	if !errors.As(cause, &pgErr) || pgErr.Code != "23503" {
-		return false, cause
-	}
-	if _, err := runAll(ctx, ap.tx, []string{"ROLLBACK TO SAVEPOINT staged"}); err != nil {
-		return false, err
+		return cause
 	}
 	fks, err := readForeignKeys(ctx, ap.tx, "cn.nspname = $1 AND c.relname = $2 AND f.conname = $3", pgErr.SchemaName, pgErr.TableName, pgErr.ConstraintName)
 	if err != nil {
-		return false, err
+		return err
 	}
-	var barredRows int64
-	for _, fk := range fks {
-		n, err := ap.bar(ctx, fk, errorText(cause))
+	// What is kept out here stays out when the next attempt is rolled back.
+	if _, err := runAll(ctx, ap.tx, []string{"ROLLBACK TO SAVEPOINT staged", "RELEASE SAVEPOINT staged"}); err != nil {
+		return err
+	}
+	var kept int64
+	for _, f := range failed {
+		n, err := ap.keepOut(ctx, f.statement.staged, among([]failure{f}), reasonOf(f.err), errorText(f.err))
 		if err != nil {
-			return false, err
+			return err
 		}
-		barredRows += n
+		kept += n
 	}
-	if barredRows == 0 {
-		return false, cause
+	for _, fk := range fks {
+		n, err := ap.keepFor(ctx, fk, errorText(cause))
+		if err != nil {
+			return err
+		}
+		kept += n
 	}
-	return true, nil
+	if kept == 0 {
+		return cause
+	}
+	_, err = runAll(ctx, ap.tx, []string{"SAVEPOINT staged"})
+	return err
 }
 
-// bar takes out, for one foreign key, staged children without a parent, and
+// keepFor takes out, for one foreign key, staged children without a parent, and
 // deletes of parents that still have children.
-func (ap *application) bar(ctx context.Context, fk foreignKey, message string) (n int64, err error) {
+func (ap *application) keepFor(ctx context.Context, fk foreignKey, message string) (n int64, err error) {
 	p := ap.db.a.plan
 	for _, st := range ap.in.staged {
 		s := st.stage
 		for _, at := range p.spots(s.table, ap.db.place) {
-			var sql string
+			var where string
 			switch at.table {
 			case fk.child:
-				sql = fmt.Sprintf("UPDATE %s s SET x_cur = %d WHERE s.x_cur = %d AND %s AND NOT EXISTS (SELECT FROM %s p WHERE %s)%s",
-					s.name, barred, at.loc, s.present(fk.columns), fk.parent, s.refers(fk, "p"), ap.stagedParent(fk))
+				where = fmt.Sprintf("s.x_cur = %d AND %s AND NOT EXISTS (SELECT FROM %s p WHERE %s)%s",
+					at.loc, s.present(fk.columns), fk.parent, s.refers(fk, "p"), ap.stagedParent(fk))
 			case fk.parent:
-				sql = fmt.Sprintf("UPDATE %s s SET x_cur = %d FROM %s t WHERE s.x_cur = %d AND %s AND EXISTS (SELECT FROM %s c WHERE %s)",
-					s.name, barred, fk.parent, nowhere, s.same("t"), fk.child, fk.refersTo("c", "t"))
+				where = fmt.Sprintf("s.x_cur = %d AND EXISTS (SELECT FROM %s t WHERE %s AND EXISTS (SELECT FROM %s c WHERE %s))",
+					nowhere, fk.parent, s.same("t"), fk.child, fk.refersTo("c", "t"))
 			default:
 				continue
 			}
-			rows, err := runAll(ctx, ap.tx, []string{sql})
+			rows, err := ap.keepOut(ctx, st, where, reasonForeignKey, message)
 			if err != nil {
-				return n, fmt.Errorf("find what a foreign key refuses: %w", err)
+				return n, err
 			}
-			if rows[0] > 0 {
-				st.barredFor, st.barredBy = reasonForeignKey, message
-			}
-			n += rows[0]
+			n += rows
 		}
 	}
 	return n, nil

@@ -38,8 +38,6 @@ type staged struct {
 	refused bool   // rows without a key
 	twice   bool   // a row may be there more than once
 	wipe    *wipe  // what truncates emptied; nil is nothing
-
-	barredFor, barredBy string // why rows were barred: the reason and what the server says
 }
 
 func newIntake(ctx context.Context, session *link, locations int, patience time.Duration) *intake {

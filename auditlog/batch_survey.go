@@ -133,7 +133,7 @@ type census struct {
 	entries   int64
 	left      map[int]bool // tables, by number, with entries after which children are read again
 	truncates []truncate
-	probes    map[uint64]bool // xids
+	probes    map[uint64]int // by xid: in the logs of how many tables
 }
 
 // truncate is one TRUNCATE in a batch.
@@ -144,7 +144,7 @@ type truncate struct {
 
 // count takes the census of a batch.
 func (s *surveyor) count(ctx context.Context, q postgres.Querier, p *plan, look survey, condition string) (census, error) {
-	c := census{left: map[int]bool{}, probes: map[uint64]bool{}}
+	c := census{left: map[int]bool{}, probes: map[uint64]int{}}
 	var parts []string
 	for _, t := range s.tables {
 		if !look.tables[t.No] {
@@ -176,7 +176,7 @@ func (s *surveyor) count(ctx context.Context, q postgres.Querier, p *plan, look 
 			if _, err := fmt.Sscan(what, &xid); err != nil {
 				return err
 			}
-			c.probes[xid] = true
+			c.probes[xid]++
 		}
 		return nil
 	})

@@ -2,7 +2,6 @@ package auditlog
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -111,7 +110,7 @@ func (ap *application) prepare(ctx context.Context) error {
 	if !ap.db.moved {
 		return nil
 	}
-	return ap.barReferenced(ctx)
+	return ap.keepReferenced(ctx)
 }
 
 // write applies the staged rows: all at once, or, if that fails, with care.
@@ -131,22 +130,24 @@ func (ap *application) write(ctx context.Context) error {
 	if !own(err) {
 		return fmt.Errorf("apply to %s: %w", ap.db.name(), err)
 	}
-	for pass := 0; ; pass++ {
+	for range foreignKeyPasses {
 		if _, err := runAll(ctx, ap.tx, []string{"ROLLBACK TO SAVEPOINT staged"}); err != nil {
 			return err
 		}
-		again, err := ap.carefully(ctx, statements)
-		if err == nil && !again {
-			return nil
-		}
-		if err == nil && pass == 10 {
-			err = errors.New("foreign keys are still violated after ten passes")
-		}
+		done, err := ap.carefully(ctx, statements)
 		if err != nil {
 			return fmt.Errorf("apply to %s: %w", ap.db.name(), err)
 		}
+		if done {
+			return nil
+		}
 	}
+	return fmt.Errorf("apply to %s: foreign keys are still violated after %d passes", ap.db.name(), foreignKeyPasses)
 }
+
+// foreignKeyPasses bounds how often rows that violate deferred foreign keys are
+// taken out: each pass takes the children of those before.
+const foreignKeyPasses = 20
 
 // statements are those of the tables, with truncates first and the check of
 // deferred constraints last.
@@ -181,9 +182,9 @@ func (ap *application) count(a action, rows int64) {
 	}
 }
 
-// carefully applies what can be applied and keeps the rest in quarantine. It asks
-// to be called again where rows that violate a foreign key were taken out.
-func (ap *application) carefully(ctx context.Context, statements []statement) (again bool, err error) {
+// carefully applies what can be applied and keeps the rest in quarantine. It is not
+// done where rows that violate a deferred foreign key were taken out.
+func (ap *application) carefully(ctx context.Context, statements []statement) (done bool, err error) {
 	c := &careful{tx: ap.tx}
 	last := len(statements)
 	if !ap.db.replica {
@@ -200,14 +201,14 @@ func (ap *application) carefully(ctx context.Context, statements []statement) (a
 	if last < len(statements) {
 		err := c.try(ctx, other, statements[last].text())
 		if own(err) {
-			return ap.barViolators(ctx, err)
+			return false, ap.keepViolators(ctx, c.failed, err)
 		}
 		if err != nil {
 			return false, err
 		}
 	}
 	ap.tick.Rows, ap.tick.Deletes = c.rows[write], c.rows[remove]
-	return false, ap.parkFailed(ctx, c.failed)
+	return true, ap.parkFailed(ctx, c.failed)
 }
 
 func (ap *application) parkFailed(ctx context.Context, failed []failure) error {
@@ -229,9 +230,6 @@ func (ap *application) finish(ctx context.Context) error {
 	for _, st := range ap.in.staged {
 		if st.refused {
 			statements = append(statements, db.ward().park(st.stage, fmt.Sprintf("s.x_cur = %d", refused), reasonNoKey, noKeyMessage(st.stage.table)))
-		}
-		if st.barredFor != "" {
-			statements = append(statements, db.ward().park(st.stage, fmt.Sprintf("s.x_cur = %d", barred), st.barredFor, st.barredBy))
 		}
 		spots := p.spots(st.stage.table, db.place)
 		statements = append(statements, st.tombstones(db.a.migration(), spots, ap.next.Tick)...)
@@ -259,7 +257,7 @@ func (ap *application) finish(ctx context.Context) error {
 // mayPark reports whether this tick may have added to the quarantine.
 func (ap *application) mayPark() bool {
 	for _, st := range ap.in.staged {
-		if st.refused || st.barredFor != "" {
+		if st.refused {
 			return true
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/shardctl/shardctl/internal/store"
 )
 
 // member is one database in a tick.
@@ -41,8 +43,10 @@ func (m *member) apply(ctx context.Context, g *group, now present) outcome {
 		return o
 	}
 	db.pos = g.next
+	db.committed.set(store.Forward, db.pos)
 	db.after = g.reached(now.now)
 	db.extra, db.textual = nil, false
+	db.proof.see(g.census)
 	return o
 }
 

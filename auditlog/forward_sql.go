@@ -44,12 +44,13 @@ func (p *plan) currentRow(t *tablePlan) string {
 }
 
 // oldLocation is the SQL for where the row of a known key may have been. Most
-// keys have not moved, which is seen without hashing twice.
+// keys have not moved, which is seen without hashing twice. Only one row of a key
+// has its old location equal to the current one: the others are more of the same.
 func (p *plan) oldLocation(t *tablePlan) string {
 	if !t.keyed {
 		return fmt.Sprint(p.only(t))
 	}
-	return fmt.Sprintf("CASE WHEN e.x_any THEN %d WHEN e.x_key = r.x_key THEN r.x_cur ELSE coalesce(%s, %d) END",
+	return fmt.Sprintf("CASE WHEN e.x_any THEN %d WHEN e.x_key = r.x_key THEN r.x_cur ELSE coalesce(nullif(%s, r.x_cur), %d) END",
 		anywhere, p.rowLocation(t, "e.x_key"), nowhere)
 }
 
@@ -99,7 +100,7 @@ func (q *ctes) known(t *tablePlan) string {
 	switch {
 	case q.done[name]:
 	case !t.keyed:
-		q.add(name, "SELECT DISTINCT * FROM ("+q.plan.fromLog(t, q.entries)+") l")
+		q.add(name, fmt.Sprintf("SELECT DISTINCT %s FROM (%s) l", postgres.Idents("l", t.PKNames()), q.plan.fromLog(t, q.entries)))
 	case !t.Derived():
 		pk := postgres.Idents("l", t.PKNames())
 		q.add(name, fmt.Sprintf("SELECT DISTINCT %s, l.x_place AS x_key, l.x_any FROM (%s) l", pk, q.plan.fromLog(t, q.entries)))

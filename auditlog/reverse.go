@@ -34,6 +34,7 @@ type reverser struct {
 	retriedAt time.Time
 	touched   map[int]map[int]bool // tables and locations that are locked, by number
 	textual   bool
+	proof     proof // what a drain waits for
 }
 
 func newReverser(db *database, target postgres.Target) *reverser {
@@ -79,6 +80,7 @@ func (v *reverser) enter(ctx context.Context) error {
 	if v.after, err = parseSnapshot(v.pos.Snapshot); err != nil {
 		return err
 	}
+	v.db.committed.set(store.Reverse, v.pos)
 	v.parked, err = v.ward().count(ctx, conn)
 	v.known = err == nil
 	return err

@@ -72,6 +72,8 @@ func (b *batch) run(ctx context.Context, tick *Tick) error {
 	if !b.retry() {
 		tick.Entries, tick.Cut = b.census.entries, b.window.below > 0
 		v.pos, v.after = b.next, b.reached
+		v.db.committed.set(store.Reverse, v.pos)
+		v.proof.see(b.census)
 	}
 	return nil
 }

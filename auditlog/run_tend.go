@@ -1,0 +1,197 @@
+package auditlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/shardctl/shardctl/internal/store"
+)
+
+const (
+	// tendPause is how often logs are rotated and watched.
+	tendPause = time.Second
+	// prunePause is how often tombstones and markers are pruned.
+	prunePause = 30 * time.Second
+	// keepMarkers is longer than any replica that a backfill reads may lag.
+	keepMarkers = time.Hour
+)
+
+// durable is the last positions of a database that are known to be committed.
+type durable struct {
+	mu      sync.Mutex
+	forward *store.Position
+	reverse *store.Position
+}
+
+func (d *durable) set(direction store.Direction, p store.Position) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if direction == store.Forward {
+		d.forward = &p
+	} else {
+		d.reverse = &p
+	}
+}
+
+func (d *durable) get(direction store.Direction) *store.Position {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if direction == store.Forward {
+		return d.forward
+	}
+	return d.reverse
+}
+
+// tend keeps logs, markers and tombstones small between ticks, and watches for
+// DDL. What fails for now is told and tried again; drift and a gap are stops.
+func (s *service) tend(ctx context.Context) error {
+	t := &tender{s: s, watches: map[string]*Watch{}, links: map[string]*link{}}
+	defer t.close(ctx)
+	for s.pause(ctx, tendPause) {
+		prune := time.Since(t.pruned) > prunePause
+		err := t.side(ctx, SourceSide(s.a.cfg.Layout), nil, prune)
+		if stop := t.tell(ctx, "", err); stop != nil {
+			return stop
+		}
+		for _, db := range s.a.databases {
+			err := t.database(ctx, db, prune)
+			if stop := t.tell(ctx, db.name(), err); stop != nil {
+				return stop
+			}
+		}
+		if prune {
+			t.pruned = time.Now()
+		}
+	}
+	return ctx.Err()
+}
+
+// tender is what tend carries from round to round.
+type tender struct {
+	s       *service
+	watches map[string]*Watch
+	links   map[string]*link
+	pruned  time.Time
+}
+
+func (t *tender) close(ctx context.Context) {
+	for _, l := range t.links {
+		l.close(ctx)
+	}
+}
+
+// tell reports what failed; it gives the error if that stops the applier.
+func (t *tender) tell(ctx context.Context, database string, err error) error {
+	if err == nil || ctx.Err() != nil || errors.Is(err, store.ErrNotFound) {
+		return ctx.Err()
+	}
+	if !passing(err) {
+		return err
+	}
+	t.s.a.cfg.Observe(Progress{Kind: Tended, Database: database, Err: err})
+	return nil
+}
+
+// database tends one database: its tombstones, and its log if its writes go back.
+func (t *tender) database(ctx context.Context, db *database, prune bool) error {
+	if db.committed.get(store.Forward) == nil {
+		return nil // never reached: its own ticks say so
+	}
+	if prune {
+		if err := t.s.a.pruneTombstones(ctx, t.link(SourceSide(t.s.a.cfg.Layout), nil), t.link(DatabaseSide(t.s.a.cfg.Layout, db.name()), db), db); err != nil {
+			return err
+		}
+	}
+	if db.committed.get(store.Reverse) == nil {
+		return nil
+	}
+	return t.side(ctx, DatabaseSide(t.s.a.cfg.Layout, db.name()), db, prune)
+}
+
+func (t *tender) link(side Side, db *database) *link {
+	l := t.links[side.Name()]
+	if l == nil {
+		l = &link{target: t.s.a.cfg.Source, purpose: "catchup tend"}
+		if db != nil {
+			l.target = db.write.target
+		}
+		t.links[side.Name()] = l
+	}
+	return l
+}
+
+// side watches, measures and rotates one side's log.
+func (t *tender) side(ctx context.Context, side Side, db *database, prune bool) error {
+	conn, err := t.link(side, db).get(ctx)
+	if err != nil {
+		return err
+	}
+	watch := t.watches[side.Name()]
+	if watch == nil {
+		watch = NewWatch(side)
+		t.watches[side.Name()] = watch
+	}
+	if _, err := watch.Check(ctx, conn); err != nil {
+		return err
+	}
+	if _, err := side.CheckSize(ctx, conn); err != nil {
+		return err
+	}
+	texts, markers := t.positions(side)
+	if _, err := side.Rotate(ctx, conn, texts, DefaultSegment); err != nil {
+		return err
+	}
+	if prune && len(markers) > 0 {
+		return store.PruneMarkers(ctx, conn, t.s.a.migration(), keepMarkers, markers)
+	}
+	return nil
+}
+
+// positions are those that read a side's log; none if one of them is not known.
+func (t *tender) positions(side Side) (texts []string, markers []uuid.UUID) {
+	for _, name := range side.readers() {
+		db := t.s.a.database(name)
+		if db == nil {
+			return nil, nil
+		}
+		p := db.committed.get(side.Direction())
+		if p == nil {
+			return nil, nil
+		}
+		texts, markers = append(texts, p.Snapshot), append(markers, p.Marker)
+	}
+	return texts, markers
+}
+
+// pruneTombstones removes the tombstones that no chunk can need: those of ticks
+// up to the oldest note of an unfinished chunk, and to a tick that every replica a
+// backfill may read has long passed.
+func (a *Applier) pruneTombstones(ctx context.Context, source, database *link, db *database) error {
+	conn, err := source.get(ctx)
+	if err != nil {
+		return err
+	}
+	age := time.Minute
+	if a.cfg.Layout.Spec.Source.ReadDSN != "" {
+		age = keepMarkers / 2
+	}
+	const sql = `SELECT least((SELECT coalesce(max(tick), 0) FROM shardctl.marker WHERE migration = $1 AND at < clock_timestamp() - $2::interval),
+	(SELECT min(note) FROM shardctl.chunk WHERE migration = $1 AND state <> 'done'))`
+	var through int64
+	if err := conn.QueryRow(ctx, sql, a.migration(), age).Scan(&through); err != nil {
+		return fmt.Errorf("look for open chunks: %w", err)
+	}
+	if conn, err = database.get(ctx); err != nil || through == 0 {
+		return err
+	}
+	for _, t := range a.plan.tables {
+		if err := a.pruneTable(ctx, conn, t, through); err != nil {
+			return fmt.Errorf("prune tombstones of %s on %s: %w", t.Name(), db.name(), err)
+		}
+	}
+	return nil
+}

@@ -3,8 +3,9 @@
 WITH RECURSIVE tree(ord, oid, depth) AS (
   SELECT w.ord, c.oid, 0
   FROM unnest($1::text[], $2::text[]) WITH ORDINALITY w(schema, name, ord)
-  JOIN pg_catalog.pg_namespace n ON n.nspname = w.schema
-  JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = w.name AND c.relkind IN ('r', 'p')
+  JOIN pg_catalog.pg_namespace n ON n.nspname = w.schema::name
+  CROSS JOIN LATERAL (SELECT c.oid FROM pg_catalog.pg_class c
+                      WHERE c.relnamespace = n.oid AND c.relname = w.name::name AND c.relkind IN ('r', 'p') OFFSET 0) c -- one look-up a table
   UNION ALL
   SELECT t.ord, i.inhrelid, t.depth + 1 FROM tree t JOIN pg_catalog.pg_inherits i ON i.inhparent = t.oid
 )

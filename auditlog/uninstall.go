@@ -3,10 +3,13 @@ package auditlog
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/shardctl/shardctl/internal/ddl"
+	"github.com/shardctl/shardctl/internal/logschema"
+	"github.com/shardctl/shardctl/internal/postgres"
 	"github.com/shardctl/shardctl/internal/store"
 )
 
@@ -19,12 +22,16 @@ func Uninstall(ctx context.Context, s Side, source, conn *pgx.Conn) error {
 		return err
 	}
 	ours := map[[2]string]bool{}
-	for _, o := range s.captureObjects() {
+	for _, o := range ddl.Objects(s.captureStatements()) {
 		ours[[2]string{o.Kind, o.Name}] = true
 	}
-	registered = slices.DeleteFunc(registered, func(o store.Object) bool { return !ours[[2]string{o.Kind, o.Name}] })
+	registered = slices.DeleteFunc(registered, func(o store.Object) bool { return !ours[[2]string{o.Kind, o.Name}] && !s.isTrigger(o) })
 	return ddl.Remove(ctx, source, conn, registered)
 }
 
-// captureObjects are the objects of capture alone.
-func (s Side) captureObjects() []store.Object { return ddl.Objects(s.captureStatements()) }
+// isTrigger reports whether an object is a trigger of capture, wherever it is: the
+// layout knows neither a database's partitions nor those that have come or gone.
+func (s Side) isTrigger(o store.Object) bool {
+	name, _, _ := strings.Cut(o.Name, " ON ")
+	return o.Kind == "trigger" && (name == postgres.Ident(logschema.CaptureTrigger(s.migration())) || name == postgres.Ident(logschema.CaptureTruncateTrigger(s.migration())))
+}

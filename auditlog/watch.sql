@@ -5,8 +5,8 @@
 WITH RECURSIVE root AS MATERIALIZED (
   SELECT w.no, c.oid, n.nspname, c.relname
   FROM unnest($1::int[], $2::text[], $3::text[]) w(no, schema, name)
-  JOIN pg_catalog.pg_namespace n ON n.nspname = w.schema
-  JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = w.name
+  JOIN pg_catalog.pg_namespace n ON n.nspname = w.schema::name
+  CROSS JOIN LATERAL (SELECT c.oid, c.relname FROM pg_catalog.pg_class c WHERE c.relnamespace = n.oid AND c.relname = w.name::name OFFSET 0) c -- one look-up a table
 ), tree(no, oid, link) AS (
   SELECT no, oid, NULL FROM root
   UNION ALL

@@ -46,21 +46,3 @@ func splitTrigger(def, table string) (before, after string, ok bool) {
 	}
 	return "", "", false
 }
-
-// RenameRegclass rewrites the constants of type regclass in an expression, as the
-// server prints it, by their text. Strings and names that only look alike stay.
-func RenameRegclass(expr string, rename func(regclass string) string) string {
-	const cast = "::regclass"
-	var b strings.Builder
-	for i := 0; i < len(expr); {
-		n := token(expr[i:])
-		tok := expr[i : i+n]
-		if tok[0] == '\'' && strings.HasPrefix(expr[i+n:], cast) {
-			inner := strings.ReplaceAll(tok[1:len(tok)-1], "''", "'")
-			tok = "'" + strings.ReplaceAll(rename(inner), "'", "''") + "'"
-		}
-		b.WriteString(tok)
-		i += n
-	}
-	return b.String()
-}

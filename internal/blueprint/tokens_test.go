@@ -17,25 +17,3 @@ func TestSplitTrigger(t *testing.T) {
 		}
 	}
 }
-
-func TestRenameRegclass(t *testing.T) {
-	t.Parallel()
-	rename := func(name string) string {
-		if name == `public."It's"` {
-			return "app.s"
-		}
-		return name
-	}
-	for expr, want := range map[string]string{
-		`nextval('public."It''s"'::regclass)`:                           `nextval('app.s'::regclass)`,
-		`(E'a\'' || (nextval('public."It''s"'::regclass))::text)`:       `(E'a\'' || (nextval('app.s'::regclass))::text)`,
-		`nextval('public.other'::regclass)`:                             `nextval('public.other'::regclass)`,
-		`'nextval(''public."It''''s"''::regclass)'::text`:               `'nextval(''public."It''''s"''::regclass)'::text`,
-		`"a'public.""It''s""'::regclass"`:                               `"a'public.""It''s""'::regclass"`,
-		`E'\\' || 'public."It''s"'::regclass || 'public."It''s"'::name`: `E'\\' || 'app.s'::regclass || 'public."It''s"'::name`,
-	} {
-		if got := RenameRegclass(expr, rename); got != want {
-			t.Errorf("%s: %s", expr, got)
-		}
-	}
-}

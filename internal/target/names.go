@@ -1,7 +1,6 @@
 package target
 
 import (
-	"fmt"
 	"strconv"
 	"unicode/utf8"
 
@@ -10,14 +9,10 @@ import (
 	"github.com/shardctl/shardctl/migrate"
 )
 
-// SequenceName is the place of a source's sequence on every database: the schema
-// that it has on the source or, where all shards share a plain schema, that one.
-func SequenceName(l *layout.Layout, schema, name string) (string, string) {
-	if l.Spec.Shards.SchemaPerShard() {
-		return schema, name
-	}
-	return l.Spec.Shards.SchemaName(0), name
-}
+// SequenceName is the place of a source's sequence on every database: the same
+// schema and name, whatever the schemas of tables, so that defaults and the
+// application's own nextval mean the same as before.
+func SequenceName(_ *layout.Layout, schema, name string) (string, string) { return schema, name }
 
 // names are what relations and their indexes are called on the databases. Names
 // share one space in a schema, and tables of several source schemas may meet there.
@@ -71,8 +66,10 @@ func home(l *layout.Layout, t *layout.Table) string {
 	return "shard "
 }
 
+// sequenceHome is the home of a schema's sequences: that of tables, where tables
+// live in a schema of that name.
 func sequenceHome(l *layout.Layout, schema string) string {
-	if !l.Spec.Shards.SchemaPerShard() {
+	if !l.Spec.Shards.SchemaPerShard() && schema == l.Spec.Shards.SchemaName(0) {
 		return "plain "
 	}
 	return "schema " + schema + " "
@@ -103,7 +100,7 @@ func cut(name string, n int) string {
 	return name[:n]
 }
 
-// checkNames refuses sequences that would meet at one name.
+// checkNames refuses a sequence that would meet a table of another schema.
 func checkNames(b *blueprint.Blueprint) error {
 	taken := map[string]string{}
 	for _, t := range b.Tables {
@@ -111,12 +108,10 @@ func checkNames(b *blueprint.Blueprint) error {
 	}
 	for _, s := range b.Sequences {
 		schema, name := SequenceName(b.Layout, s.Name.Schema, s.Name.Name)
-		at := sequenceHome(b.Layout, schema) + name
-		if other, ok := taken[at]; ok && other != s.Name.String() {
-			return migrate.Refuse("sequence.name_taken", s.Name.String(), fmt.Sprintf("on the databases it would have the same name as %s", other),
-				"rename the sequence on the source")
+		if other, ok := taken[sequenceHome(b.Layout, schema)+name]; ok {
+			return migrate.Refuse("sequence.name_taken", s.Name.String(), "on the databases "+other+" would have the same name",
+				"give that table another name with as:, or rename the sequence on the source")
 		}
-		taken[at] = s.Name.String()
 	}
 	return nil
 }

@@ -85,13 +85,13 @@ func (p *plan) column(c blueprint.Column) string {
 	}
 	switch {
 	case c.Sequence != "":
-		def += fmt.Sprintf(" DEFAULT nextval(%s::regclass)", postgres.Literal(p.renamed(c.Sequence)))
+		def += fmt.Sprintf(" DEFAULT nextval(%s::regclass)", postgres.Literal(p.sequenceOf(c)))
 	case c.Generated == "s":
 		def += " GENERATED ALWAYS AS (" + c.Default + ") STORED"
 	case c.Generated == "v":
 		def += " GENERATED ALWAYS AS (" + c.Default + ") VIRTUAL"
 	case c.Default != "":
-		def += " DEFAULT " + blueprint.RenameRegclass(c.Default, p.renamed)
+		def += " DEFAULT " + c.Default
 	}
 	if c.NotNull {
 		def += " NOT NULL"
@@ -99,14 +99,14 @@ func (p *plan) column(c blueprint.Column) string {
 	return def
 }
 
-// renamed gives the place of a sequence on the databases, by its text on the source.
-func (p *plan) renamed(regclass string) string {
+// sequenceOf is the sequence that an identity column draws from.
+func (p *plan) sequenceOf(c blueprint.Column) string {
 	for _, s := range p.b.Sequences {
-		if s.Regclass == regclass {
+		if s.Regclass == c.Sequence {
 			return p.sequence(s)
 		}
 	}
-	return regclass
+	return c.Sequence
 }
 
 // primaryKey is made before the copy, which needs it to tell what is there.

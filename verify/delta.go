@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -17,25 +18,21 @@ type Round struct {
 	Unsettled   int          // keys left for the next round
 	Differences []Difference // confirmed now
 	Broken      []string     // databases whose chain broke, with the reason: a new full pass is due
-	Begun       []string     // databases whose chain begins with this round: nothing was compared
+	Idle        []string     // databases without a chain, since there was no full pass: nothing was compared
 }
 
 // DeltaCheck compares, for some databases, the keys that were written and applied
 // since the last round, and the unsettled ones. It waits for nothing, so that it may
 // run between ticks; what it cannot decide is left for the next round. Databases
-// that are level are compared with one reading of the source.
+// that are level are compared with one reading of the source. One that is down holds
+// back only itself: there is a round for the others beside the error.
 func (v *Verifier) DeltaCheck(ctx context.Context, databases ...string) (*Round, error) {
 	round := &Round{}
 	groups, err := v.groups(ctx, databases, round)
-	if err != nil {
-		return nil, err
-	}
 	for _, group := range groups {
-		if err := v.compareRound(ctx, group, round); err != nil {
-			return nil, err
-		}
+		err = errors.Join(err, v.compareRound(ctx, group, round))
 	}
-	return round, nil
+	return round, err
 }
 
 // Delta is DeltaCheck as a gate: an error if there are differences, if the chain
@@ -49,7 +46,7 @@ func (v *Verifier) Delta(ctx context.Context, database string) error {
 		return differ(r.Differences)
 	case len(r.Broken) > 0:
 		return stale(database, r.Broken[0])
-	case len(r.Begun) > 0:
+	case len(r.Idle) > 0:
 		return stale(database, noRounds)
 	case r.Unsettled > v.limits.unsettled:
 		return migrate.Refuse("verify.unsettled", database, fmt.Sprintf("%d keys went on changing and could not be compared", r.Unsettled),
@@ -70,8 +67,8 @@ func stale(database, reason string) error {
 	return migrate.Refuse("verify.stale", database, reason, "run shardctl verify")
 }
 
-// groups loads the databases' links, begins and breaks chains, and puts together
-// those that are level, so that their log and the source are read once.
+// groups loads the databases' links, ends chains that broke, and puts together those
+// that are level, so that their log and the source are read once.
 func (v *Verifier) groups(ctx context.Context, databases []string, round *Round) ([][]*link, error) {
 	servers := make([]*server, len(databases))
 	for i, name := range databases {
@@ -89,13 +86,12 @@ func (v *Verifier) groups(ctx context.Context, databases []string, round *Round)
 		return nil, err
 	}
 	var groups [][]*link
+	var errs []error
 	at := map[string]int{}
 	for _, l := range links {
-		ready, err := v.ready(ctx, l, round)
-		if err != nil {
-			return nil, err
-		}
-		if !ready {
+		fit, err := v.fit(ctx, l, round)
+		errs = append(errs, err)
+		if !fit {
 			continue
 		}
 		id := fmt.Sprint(l.log.Name, l.from.Snapshot, l.to.Snapshot, len(l.tables))
@@ -107,25 +103,23 @@ func (v *Verifier) groups(ctx context.Context, databases []string, round *Round)
 		}
 		groups[n] = append(groups[n], l)
 	}
-	return groups, nil
+	return groups, errors.Join(errs...)
 }
 
-// ready reports whether a link can be compared. One without a chain begins one
-// here; so does one whose chain broke, which makes earlier passes stale.
-func (v *Verifier) ready(ctx context.Context, l *link, round *Round) (bool, error) {
-	if err := v.load(ctx, l); err != nil {
+// fit reports whether a link can be compared, and notes why not.
+func (v *Verifier) fit(ctx context.Context, l *link, round *Round) (bool, error) {
+	reason, err := v.ready(ctx, l)
+	switch {
+	case err != nil:
 		return false, err
-	}
-	if !l.begun {
-		round.Begun = append(round.Begun, l.database.Name)
-		return false, v.begin(ctx, l)
-	}
-	reason, err := v.broken(ctx, l)
-	if err != nil || reason == "" {
-		return err == nil, err
+	case reason == "":
+		return true, nil
+	case !l.begun:
+		round.Idle = append(round.Idle, l.database.Name)
+		return false, nil
 	}
 	round.Broken = append(round.Broken, l.database.Name+": "+reason)
-	return false, v.begin(ctx, l)
+	return false, v.end(ctx, l)
 }
 
 // ensureState makes the tables where they lack; usually one look is all it costs.
@@ -167,7 +161,7 @@ func (v *Verifier) compareRound(ctx context.Context, group []*link, round *Round
 	if work.reason != "" {
 		for _, l := range group {
 			round.Broken = append(round.Broken, l.database.Name+": "+work.reason)
-			if err := v.begin(ctx, l); err != nil {
+			if err := v.end(ctx, l); err != nil {
 				return err
 			}
 		}

@@ -24,8 +24,8 @@ func (v *Verifier) Exact(ctx context.Context, databases []string) error {
 	if len(round.Broken) > 0 {
 		return stale(databases[0], round.Broken[0])
 	}
-	if len(round.Begun) > 0 {
-		return stale(round.Begun[0], noRounds)
+	if len(round.Idle) > 0 {
+		return stale(round.Idle[0], noRounds)
 	}
 	for _, group := range groups {
 		group[0].tables = slices.DeleteFunc(group[0].tables, func(t *layout.Table) bool { return t.Everywhere() })

@@ -9,7 +9,7 @@ WITH last AS (
 SELECT o.database,
        EXISTS (SELECT FROM shardctl.verify_pass_database d JOIN last USING (pass)
                WHERE d.migration = $1 AND d.database = o.database AND d.epoch = o.epoch AND d.owner = o.owner),
-       EXISTS (SELECT FROM shardctl.verify_round r WHERE r.migration = $1 AND r.database = o.database)
+       EXISTS (SELECT FROM shardctl.verify_round r WHERE r.migration = $1 AND r.database = o.database AND r.direction = 'forward')
        AND NOT EXISTS (SELECT FROM shardctl.verify_round r JOIN last ON r.since > last.started_at
                        WHERE r.migration = $1 AND r.database = o.database AND (r.direction = 'reverse') <= (o.owner <> 'source')),
        (SELECT count(*) FROM shardctl.verify_difference d, done WHERE d.migration = $1 AND d.database = o.database AND d.at >= done.since),

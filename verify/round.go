@@ -94,8 +94,7 @@ func (v *Verifier) load(ctx context.Context, l *link) (err error) {
 	return nil
 }
 
-// begin starts a chain at the present position, or starts it anew if it broke:
-// passes that began before no longer count.
+// begin starts a chain at the present position, in the place of one that broke.
 func (v *Verifier) begin(ctx context.Context, l *link) error {
 	const sql = `INSERT INTO shardctl.verify_round (migration, database, direction, system_identifier, snapshot) VALUES ($1, $2, $3, $4, $5::text::pg_snapshot)
 	ON CONFLICT (migration, database, direction) DO UPDATE SET system_identifier = excluded.system_identifier, snapshot = excluded.snapshot,
@@ -121,9 +120,41 @@ func (v *Verifier) beginChains(ctx context.Context) error {
 		return err
 	}
 	for _, l := range links {
-		if _, err := v.ready(ctx, l, &Round{}); err != nil {
+		if reason, err := v.ready(ctx, l); err != nil {
 			return err
+		} else if reason != "" {
+			if err := v.begin(ctx, l); err != nil {
+				return err
+			}
 		}
+	}
+	return nil
+}
+
+// ready loads a link and says why it cannot be compared; "" if it can.
+func (v *Verifier) ready(ctx context.Context, l *link) (reason string, err error) {
+	if err := v.load(ctx, l); err != nil {
+		return "", err
+	}
+	if !l.begun {
+		return noRounds, nil
+	}
+	return v.broken(ctx, l)
+}
+
+// end ends a chain that broke: passes that began before no longer count. A new one
+// begins with the next full pass; in reverse, where none is demanded, at once.
+func (v *Verifier) end(ctx context.Context, l *link) error {
+	if l.direction == store.Reverse {
+		return v.begin(ctx, l)
+	}
+	const sql = `DELETE FROM shardctl.verify_round WHERE migration = $1 AND database = $2 AND direction = $3`
+	err := v.onSource(ctx, func(conn *pgxpool.Conn) error {
+		_, err := conn.Exec(ctx, sql, v.migration(), l.database.Name, l.direction)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("end the rounds of %s: %w", l.database.Name, err)
 	}
 	return nil
 }
@@ -150,10 +181,12 @@ func (v *Verifier) broken(ctx context.Context, l *link) (string, error) {
 	for i, t := range l.tables {
 		numbers[i] = t.No
 	}
-	// Lost is an entry that the low-water mark saw and the last round did not.
-	const sql = `SELECT EXISTS (SELECT FROM shardctl.low_water w WHERE w.migration = $1 AND w.table_no = ANY ($2)
-	AND (pg_snapshot_xmax(w.snapshot) > pg_snapshot_xmax($3::text::pg_snapshot)
-	OR EXISTS (SELECT FROM pg_snapshot_xip($3::text::pg_snapshot) AS x WHERE pg_visible_in_snapshot(x, w.snapshot))))`
+	// Lost may be an entry whose transaction the low-water mark covers and the last round
+	// does not: one of those that were running then, or one from its end up to the mark's.
+	const sql = `SELECT EXISTS (SELECT FROM shardctl.low_water w, (SELECT $3::text::pg_snapshot AS s) r WHERE w.migration = $1 AND w.table_no = ANY ($2)
+	AND (EXISTS (SELECT FROM pg_snapshot_xip(r.s) AS x WHERE pg_visible_in_snapshot(x, w.snapshot))
+	OR pg_snapshot_xmax(w.snapshot)::text::numeric - pg_snapshot_xmax(r.s)::text::numeric
+	 > (SELECT count(*) FROM pg_snapshot_xip(w.snapshot) AS x WHERE x >= pg_snapshot_xmax(r.s))))`
 	var lost bool
 	err := l.log.with(ctx, func(conn *pgxpool.Conn) error {
 		return conn.QueryRow(ctx, sql, v.migration(), numbers, l.from.Snapshot).Scan(&lost)
@@ -208,16 +241,19 @@ type Retained struct {
 	Snapshot  string
 }
 
-// Retain lists how far the logs have been compared for passes that are under way or
-// clean. A rotation that goes further makes them stale, nothing worse.
-func Retain(ctx context.Context, source postgres.Querier, migration string, maxAge time.Duration) ([]Retained, error) {
+// retainFor is how long a chain keeps the log that does not move on: what keeps it
+// from that must not fill the disk.
+const retainFor = 10 * time.Minute
+
+// Retain lists how far the logs have been compared, forward the source's and in
+// reverse the databases' own. A rotation that goes further makes the passes stale
+// that rest on it, nothing worse.
+func Retain(ctx context.Context, source postgres.Querier, migration string) ([]Retained, error) {
 	if there, err := hasState(ctx, source); err != nil || !there {
 		return nil, err
 	}
-	const sql = `SELECT r.database, r.direction, r.snapshot::text FROM shardctl.verify_round r
-	WHERE r.migration = $1 AND EXISTS (SELECT FROM shardctl.verify_pass p WHERE p.migration = $1 AND p.mode = 'full' AND p.started_at >= r.since
-	AND p.heartbeat_at > clock_timestamp() - $2::interval)`
-	rows, err := source.Query(ctx, sql, migration, maxAge)
+	const sql = `SELECT database, direction, snapshot::text FROM shardctl.verify_round WHERE migration = $1 AND at > clock_timestamp() - $2::interval`
+	rows, err := source.Query(ctx, sql, migration, retainFor)
 	if err != nil {
 		return nil, fmt.Errorf("read how far the logs were compared: %w", err)
 	}

@@ -99,7 +99,7 @@ func TestALogThatWasRotatedTooFarMakesThePassStale(t *testing.T) {
 	w.full()
 	w.source.Exec(t, "UPDATE block SET n = 7 WHERE "+id(1))
 	w.catchUp()
-	kept, err := Retain(t.Context(), w.source.Connect(t), "m", time.Hour)
+	kept, err := Retain(t.Context(), w.source.Connect(t), "m")
 	if err != nil || len(kept) != 2 {
 		t.Errorf("retained %v, %v", kept, err)
 	}

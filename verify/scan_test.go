@@ -34,7 +34,7 @@ func TestAnEmptyDatabaseIsToldInSlices(t *testing.T) {
 	w.catchUp()
 	w.damage(w.databases[1], "DELETE FROM app.a")
 	gone := 6000 - len(w.databases[0].Rows(t, "SELECT id FROM app.a"))
-	w.verifier.limits.cells = minCells
+	w.verifier.limits.cells = 3 * 512
 	r := w.full()
 	if len(r.Differences) != 1000 || !r.Truncated || r.State != Differences {
 		t.Errorf("%d of %d listed, truncated %v, %s", len(r.Differences), gone, r.Truncated, r.State)

@@ -21,8 +21,9 @@ type cell struct {
 }
 
 const (
-	// minCells keeps the chance of a knot in a small table negligible.
-	minCells = 3 * 512
+	// minCells (300 kB) makes it unlikely that two of some hundred elements share all
+	// three places and cannot be told apart: 1 in a million.
+	minCells = 3 * (1 << 12)
 	// maxCells bounds the memory of a table's comparison to 9.4 MB; it tells about
 	// 320 000 differing elements apart.
 	maxCells = 3 * (1 << 17)

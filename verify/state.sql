@@ -1,4 +1,7 @@
--- What verification has found, on the source. Idempotent.
+-- What verification has found, on the source. Idempotent; two sessions that come at
+-- once do it one after the other.
+SELECT pg_advisory_xact_lock(hashtextextended('shardctl verify state', 0));
+
 CREATE TABLE IF NOT EXISTS shardctl.verify_pass (
     migration    text,
     pass         uuid,

@@ -47,7 +47,6 @@ func TestAutovacuumIsNoObstacle(t *testing.T) {
 // give way at least once.
 func (j *trip) vacuumed(dsn string, tables []string, fn func()) {
 	t, w := j.t, j.w
-	t.Helper()
 	j.c.rest(func() {
 		for _, table := range tables {
 			w.bloat(dsn, table)

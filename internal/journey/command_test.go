@@ -123,10 +123,22 @@ func (c *command) interrupt(t testing.TB) result {
 
 func (c *command) String() string { return "shardctl " + strings.Join(c.args, " ") }
 
+// document is what a command prints with -o json.
+type document map[string]any
+
+// String gives it as JSON, cut to what a reader can take in.
+func (d document) String() string {
+	text, err := json.Marshal(map[string]any(d))
+	if err != nil {
+		return err.Error()
+	}
+	return tail(string(text), 2000)
+}
+
 // document decodes the one JSON document that -o json prints.
-func (r result) document() (map[string]any, error) {
+func (r result) document() (document, error) {
 	dec := json.NewDecoder(strings.NewReader(r.stdout))
-	var doc map[string]any
+	var doc document
 	if err := dec.Decode(&doc); err != nil {
 		return nil, fmt.Errorf("stdout is no JSON document: %w: %q", err, r.stdout)
 	}
@@ -137,7 +149,7 @@ func (r result) document() (map[string]any, error) {
 }
 
 func (r result) String() string {
-	return fmt.Sprintf("exit %d\nstdout: %s\nstderr: %s", r.code, tail(r.stdout, 4000), tail(r.stderr, 4000))
+	return fmt.Sprintf("exit %d\nstdout: %s\nstderr: %s", r.code, tail(r.stdout, 2000), tail(r.stderr, 4000))
 }
 
 func tail(s string, n int) string {

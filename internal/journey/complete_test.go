@@ -8,9 +8,11 @@ import (
 // complete ends the rollback window and looks at what is left of shardctl.
 func (j *trip) complete() {
 	t, w := j.t, j.w
-	t.Helper()
+	w.refused(t, 5, "complete", "--yes")
+	j.end()
 	w.must(t, "complete", "--yes")
 	w.status(t, "completed")
+	j.catchup = w.begin(t, "catchup") // the source still owns the everywhere tables
 	j.again("complete", "--yes")
 	j.c.healthy(t)
 	w.refused(t, 4, "rollback", "--yes")
@@ -49,7 +51,6 @@ func stays(migration, line string) bool {
 
 // end stops catchup as an operator does.
 func (j *trip) end() {
-	j.t.Helper()
 	j.alive()
 	if r := j.catchup.interrupt(j.t); r.code != 130 {
 		j.t.Errorf("an interrupted catchup: %s", r)

@@ -17,7 +17,7 @@ func (w *world) begin(t testing.TB, args ...string) *command {
 }
 
 // run runs a command to its end and gives its document.
-func (w *world) run(t testing.TB, args ...string) (int, map[string]any) {
+func (w *world) run(t testing.TB, args ...string) (int, document) {
 	t.Helper()
 	c := w.begin(t, args...)
 	r := c.wait(t)
@@ -29,7 +29,7 @@ func (w *world) run(t testing.TB, args ...string) (int, map[string]any) {
 }
 
 // must runs a command that has to succeed.
-func (w *world) must(t testing.TB, args ...string) map[string]any {
+func (w *world) must(t testing.TB, args ...string) document {
 	t.Helper()
 	code, doc := w.run(t, args...)
 	if code != 0 {
@@ -39,7 +39,7 @@ func (w *world) must(t testing.TB, args ...string) map[string]any {
 }
 
 // refused runs a command that has to end with a code, and gives its error.
-func (w *world) refused(t testing.TB, code int, args ...string) map[string]any {
+func (w *world) refused(t testing.TB, code int, args ...string) document {
 	t.Helper()
 	got, doc := w.run(t, args...)
 	failure, _ := doc["error"].(map[string]any)

@@ -12,7 +12,6 @@ import (
 // source, or one to a database where it does not belong. The error says where the row
 // lives now.
 func (j *trip) forbidden() {
-	j.t.Helper()
 	places := j.c.writers[0].places
 	for key, shard := range places {
 		home := j.w.database(j.w.home[shard])
@@ -40,7 +39,6 @@ func (j *trip) otherLocation(shard int) location {
 }
 
 func (j *trip) refusedTo(dsn, schema, key, home string) {
-	j.t.Helper()
 	sql := fmt.Sprintf("INSERT INTO %s.block (id, workspace_id, doc) VALUES (gen_random_uuid(), '%s', '{}')", schema, key)
 	err := asApplication(j.w, dsn, sql)
 	switch {
@@ -52,7 +50,6 @@ func (j *trip) refusedTo(dsn, schema, key, home string) {
 }
 
 func (j *trip) refusedTruncate(dsn string) {
-	j.t.Helper()
 	err := func() (err error) {
 		j.w.on(dsn, func(ctx context.Context, conn *pgx.Conn) error {
 			_, err = conn.Exec(ctx, "TRUNCATE public.comment")

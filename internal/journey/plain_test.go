@@ -35,7 +35,6 @@ func TestCountOne(t *testing.T) {
 
 // short goes forward, back and forward, and completes.
 func (j *trip) short() {
-	j.t.Helper()
 	j.start()
 	j.copyRows()
 	j.c.rest(func() {
@@ -59,7 +58,6 @@ func (j *trip) short() {
 // damaged proves that the oracle sees a row of a database that is lost, doubled, altered
 // or at the wrong database: else a clean comparison would say nothing.
 func (j *trip) damaged() {
-	j.t.Helper()
 	columns := "id, workspace_id, plan_id, doc, tags, amount, at, version"
 	first := "(SELECT id FROM block ORDER BY id LIMIT 1)"
 	var row string

@@ -36,13 +36,13 @@ var (
 )
 
 // hasKeys fails the test for a key that is missing or of another kind.
-func hasKeys(t testing.TB, what string, doc map[string]any, keys map[string]string) {
+func hasKeys(t testing.TB, what string, doc document, keys map[string]string) {
 	t.Helper()
 	for path, kinds := range keys {
 		value, found := lookUp(doc, path)
 		switch {
 		case !found:
-			t.Errorf("%s has no %s: %v", what, path, doc)
+			t.Errorf("%s has no %s", what, path)
 		case !slices.Contains(strings.Fields(kinds), kindOf(value)):
 			t.Errorf("%s: %s is %v, not %s", what, path, value, kinds)
 		}
@@ -50,7 +50,7 @@ func hasKeys(t testing.TB, what string, doc map[string]any, keys map[string]stri
 }
 
 // eachHas checks the members of a list.
-func eachHas(t testing.TB, what string, doc map[string]any, path string, keys map[string]string) {
+func eachHas(t testing.TB, what string, doc document, path string, keys map[string]string) {
 	t.Helper()
 	value, _ := lookUp(doc, path)
 	members, _ := value.([]any)
@@ -60,8 +60,8 @@ func eachHas(t testing.TB, what string, doc map[string]any, path string, keys ma
 	}
 }
 
-func lookUp(doc map[string]any, path string) (any, bool) {
-	var value any = doc
+func lookUp(doc document, path string) (any, bool) {
+	var value any = map[string]any(doc)
 	for _, key := range strings.Split(path, ".") {
 		inner, _ := value.(map[string]any)
 		next, found := inner[key]
@@ -74,7 +74,7 @@ func lookUp(doc map[string]any, path string) (any, bool) {
 }
 
 // text gives the value at a path as text, "" if it is not there.
-func text(doc map[string]any, path string) string {
+func text(doc document, path string) string {
 	value, found := lookUp(doc, path)
 	if !found {
 		return ""
@@ -100,7 +100,7 @@ func kindOf(value any) string {
 }
 
 // status asks where the migration stands, which has to be the phase, with every key.
-func (w *world) status(t testing.TB, phase string) map[string]any {
+func (w *world) status(t testing.TB, phase string) document {
 	t.Helper()
 	doc := w.must(t, "status")
 	w.statusHasKeys(t, doc)
@@ -110,7 +110,7 @@ func (w *world) status(t testing.TB, phase string) map[string]any {
 	return doc
 }
 
-func (w *world) statusHasKeys(t testing.TB, doc map[string]any) {
+func (w *world) statusHasKeys(t testing.TB, doc document) {
 	t.Helper()
 	what := "status in phase " + text(doc, "phase")
 	hasKeys(t, what, doc, statusKeys)

@@ -55,12 +55,17 @@ func newRig(t *testing.T, ddl string, spec *migrate.Spec, databases ...string) *
 			t.Fatal(err)
 		}
 	}
+	r.load(t, spec)
+	return r
+}
+
+func (r *rig) load(t *testing.T, spec *migrate.Spec) {
+	t.Helper()
 	l, err := layout.Load(t.Context(), r.conns["source"], spec)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.layout = l
-	return r
 }
 
 func (r *rig) tryPrepare(name string) error {

@@ -216,4 +216,3 @@ func runSQL(t testing.TB, conn *pgx.Conn, sql string) {
 		t.Fatalf("%s: %v", sql, err)
 	}
 }
-

@@ -84,7 +84,7 @@ func (w *Watch) Check(ctx context.Context, q postgres.Querier) (Watched, error) 
 		w.files[t.no] = t.now.Files
 	}
 	if len(drift) > 0 {
-		return out, w.refuse(drift)
+		return Watched{}, w.refuse(drift)
 	}
 	return out, nil
 }

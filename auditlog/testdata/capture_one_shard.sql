@@ -1,0 +1,172 @@
+CREATE TABLE IF NOT EXISTS "shardctl"."m_log_1_0" (
+    seq bigint GENERATED ALWAYS AS IDENTITY (CACHE 64),
+    xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    op "char" NOT NULL,
+    loc text,
+    o1 bigint,
+    n1 bigint,
+    PRIMARY KEY (xid, seq)
+) WITH (autovacuum_enabled = off);
+CREATE TABLE IF NOT EXISTS "shardctl"."m_log_1_1" (
+    seq bigint GENERATED ALWAYS AS IDENTITY (CACHE 64),
+    xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    op "char" NOT NULL,
+    loc text,
+    o1 bigint,
+    n1 bigint,
+    PRIMARY KEY (xid, seq)
+) WITH (autovacuum_enabled = off);
+CREATE OR REPLACE FUNCTION "shardctl"."m_capture_1"() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $shardctl$
+BEGIN
+  IF TG_OP = 'UPDATE' THEN
+    INSERT INTO "shardctl"."m_log_1_0" (op, o1, n1) VALUES ('U', OLD."id", NEW."id");
+  ELSIF TG_OP = 'INSERT' THEN
+    INSERT INTO "shardctl"."m_log_1_0" (op, n1) VALUES ('I', NEW."id");
+  ELSE
+    INSERT INTO "shardctl"."m_log_1_0" (op, o1) VALUES ('D', OLD."id");
+  END IF;
+  RETURN NULL;
+END
+$shardctl$;
+CREATE OR REPLACE FUNCTION "shardctl"."m_capture_truncate_1"() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $shardctl$
+BEGIN
+  INSERT INTO "shardctl"."m_log_1_0" (op, loc) VALUES ('T', format('%I.%I', TG_TABLE_SCHEMA, TG_TABLE_NAME));
+  RETURN NULL;
+END
+$shardctl$;
+CREATE TRIGGER "shardctl_m_capture" AFTER INSERT OR UPDATE OR DELETE ON "public"."block" FOR EACH ROW WHEN (pg_catalog.current_setting('shardctl.applier', true) IS DISTINCT FROM 'm') EXECUTE FUNCTION "shardctl"."m_capture_1"();
+ALTER TABLE ONLY "public"."block" ENABLE ALWAYS TRIGGER "shardctl_m_capture";
+CREATE TRIGGER "shardctl_m_truncate" AFTER TRUNCATE ON "public"."block" FOR EACH STATEMENT WHEN (pg_catalog.current_setting('shardctl.applier', true) IS DISTINCT FROM 'm') EXECUTE FUNCTION "shardctl"."m_capture_truncate_1"();
+ALTER TABLE ONLY "public"."block" ENABLE ALWAYS TRIGGER "shardctl_m_truncate";
+CREATE TRIGGER "shardctl_m_truncate" AFTER TRUNCATE ON "parts"."block_1" FOR EACH STATEMENT WHEN (pg_catalog.current_setting('shardctl.applier', true) IS DISTINCT FROM 'm') EXECUTE FUNCTION "shardctl"."m_capture_truncate_1"();
+ALTER TABLE ONLY "parts"."block_1" ENABLE ALWAYS TRIGGER "shardctl_m_truncate";
+CREATE TABLE IF NOT EXISTS "shardctl"."m_log_2_0" (
+    seq bigint GENERATED ALWAYS AS IDENTITY (CACHE 64),
+    xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    op "char" NOT NULL,
+    loc text,
+    o1 bigint,
+    o2 bpchar COLLATE pg_catalog."C",
+    n1 bigint,
+    n2 bpchar COLLATE pg_catalog."C",
+    ovia bigint,
+    nvia bigint,
+    PRIMARY KEY (xid, seq)
+) WITH (autovacuum_enabled = off);
+CREATE TABLE IF NOT EXISTS "shardctl"."m_log_2_1" (
+    seq bigint GENERATED ALWAYS AS IDENTITY (CACHE 64),
+    xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    op "char" NOT NULL,
+    loc text,
+    o1 bigint,
+    o2 bpchar COLLATE pg_catalog."C",
+    n1 bigint,
+    n2 bpchar COLLATE pg_catalog."C",
+    ovia bigint,
+    nvia bigint,
+    PRIMARY KEY (xid, seq)
+) WITH (autovacuum_enabled = off);
+CREATE OR REPLACE FUNCTION "shardctl"."m_capture_2"() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $shardctl$
+BEGIN
+  IF TG_OP = 'UPDATE' THEN
+    INSERT INTO "shardctl"."m_log_2_0" (op, o1, o2, n1, n2, ovia, nvia) VALUES ('U', OLD."block_id", OLD."no", NEW."block_id", NEW."no", OLD."block_id", NEW."block_id");
+  ELSIF TG_OP = 'INSERT' THEN
+    INSERT INTO "shardctl"."m_log_2_0" (op, n1, n2, nvia) VALUES ('I', NEW."block_id", NEW."no", NEW."block_id");
+  ELSE
+    INSERT INTO "shardctl"."m_log_2_0" (op, o1, o2, ovia) VALUES ('D', OLD."block_id", OLD."no", OLD."block_id");
+  END IF;
+  RETURN NULL;
+END
+$shardctl$;
+CREATE OR REPLACE FUNCTION "shardctl"."m_capture_truncate_2"() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $shardctl$
+BEGIN
+  INSERT INTO "shardctl"."m_log_2_0" (op, loc) VALUES ('T', format('%I.%I', TG_TABLE_SCHEMA, TG_TABLE_NAME));
+  RETURN NULL;
+END
+$shardctl$;
+CREATE TRIGGER "shardctl_m_capture" AFTER INSERT OR UPDATE OR DELETE ON "public"."comment" FOR EACH ROW WHEN (pg_catalog.current_setting('shardctl.applier', true) IS DISTINCT FROM 'm') EXECUTE FUNCTION "shardctl"."m_capture_2"();
+ALTER TABLE ONLY "public"."comment" ENABLE ALWAYS TRIGGER "shardctl_m_capture";
+CREATE TRIGGER "shardctl_m_truncate" AFTER TRUNCATE ON "public"."comment" FOR EACH STATEMENT WHEN (pg_catalog.current_setting('shardctl.applier', true) IS DISTINCT FROM 'm') EXECUTE FUNCTION "shardctl"."m_capture_truncate_2"();
+ALTER TABLE ONLY "public"."comment" ENABLE ALWAYS TRIGGER "shardctl_m_truncate";
+CREATE TABLE IF NOT EXISTS "shardctl"."m_log_3_0" (
+    seq bigint GENERATED ALWAYS AS IDENTITY (CACHE 64),
+    xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    op "char" NOT NULL,
+    loc text,
+    o1 bigint,
+    n1 bigint,
+    PRIMARY KEY (xid, seq)
+) WITH (autovacuum_enabled = off);
+CREATE TABLE IF NOT EXISTS "shardctl"."m_log_3_1" (
+    seq bigint GENERATED ALWAYS AS IDENTITY (CACHE 64),
+    xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    op "char" NOT NULL,
+    loc text,
+    o1 bigint,
+    n1 bigint,
+    PRIMARY KEY (xid, seq)
+) WITH (autovacuum_enabled = off);
+CREATE OR REPLACE FUNCTION "shardctl"."m_capture_3"() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $shardctl$
+BEGIN
+  IF TG_OP = 'UPDATE' THEN
+    INSERT INTO "shardctl"."m_log_3_0" (op, o1, n1) VALUES ('U', OLD."id", NEW."id");
+  ELSIF TG_OP = 'INSERT' THEN
+    INSERT INTO "shardctl"."m_log_3_0" (op, n1) VALUES ('I', NEW."id");
+  ELSE
+    INSERT INTO "shardctl"."m_log_3_0" (op, o1) VALUES ('D', OLD."id");
+  END IF;
+  RETURN NULL;
+END
+$shardctl$;
+CREATE OR REPLACE FUNCTION "shardctl"."m_capture_truncate_3"() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $shardctl$
+BEGIN
+  INSERT INTO "shardctl"."m_log_3_0" (op, loc) VALUES ('T', format('%I.%I', TG_TABLE_SCHEMA, TG_TABLE_NAME));
+  RETURN NULL;
+END
+$shardctl$;
+CREATE TRIGGER "shardctl_m_capture" AFTER INSERT OR UPDATE OR DELETE ON "ref"."plan" FOR EACH ROW WHEN (pg_catalog.current_setting('shardctl.applier', true) IS DISTINCT FROM 'm') EXECUTE FUNCTION "shardctl"."m_capture_3"();
+ALTER TABLE ONLY "ref"."plan" ENABLE ALWAYS TRIGGER "shardctl_m_capture";
+CREATE TRIGGER "shardctl_m_truncate" AFTER TRUNCATE ON "ref"."plan" FOR EACH STATEMENT WHEN (pg_catalog.current_setting('shardctl.applier', true) IS DISTINCT FROM 'm') EXECUTE FUNCTION "shardctl"."m_capture_truncate_3"();
+ALTER TABLE ONLY "ref"."plan" ENABLE ALWAYS TRIGGER "shardctl_m_truncate";
+CREATE SEQUENCE IF NOT EXISTS "shardctl"."m_fence_hits";
+CREATE OR REPLACE FUNCTION "shardctl"."m_fence_truncate_1"() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET row_security = off AS $shardctl$
+BEGIN
+    PERFORM nextval('"shardctl"."m_fence_hits"');
+    RAISE EXCEPTION USING ERRCODE = '25006', SCHEMA = TG_TABLE_SCHEMA, TABLE = TG_TABLE_NAME,
+      MESSAGE = format('shardctl migration m: rows of %I.%I moved to database %s (epoch %s)', TG_TABLE_SCHEMA, TG_TABLE_NAME, 'db0',
+        coalesce((SELECT o.epoch::text FROM shardctl.ownership o WHERE o.migration = 'm' AND o.database = 'db0'), '?')),
+      HINT = 'write through the router, which knows the new home';
+    RETURN NULL;
+END $shardctl$;
+CREATE OR REPLACE FUNCTION "shardctl"."m_fence_1_1"() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET row_security = off AS $shardctl$
+BEGIN
+    PERFORM nextval('"shardctl"."m_fence_hits"');
+    RAISE EXCEPTION USING ERRCODE = '25006', SCHEMA = TG_TABLE_SCHEMA, TABLE = TG_TABLE_NAME,
+      MESSAGE = format('shardctl migration m: this row of %I.%I moved to database %s (epoch %s)', TG_TABLE_SCHEMA, TG_TABLE_NAME, 'db0',
+        coalesce((SELECT o.epoch::text FROM shardctl.ownership o WHERE o.migration = 'm' AND o.database = 'db0'), '?')),
+      HINT = 'write through the router, which knows the new home';
+    RETURN NULL;
+END $shardctl$;
+CREATE OR REPLACE FUNCTION "shardctl"."m_fence_2_1"() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET row_security = off AS $shardctl$
+BEGIN
+    PERFORM nextval('"shardctl"."m_fence_hits"');
+    RAISE EXCEPTION USING ERRCODE = '25006', SCHEMA = TG_TABLE_SCHEMA, TABLE = TG_TABLE_NAME,
+      MESSAGE = format('shardctl migration m: this row of %I.%I moved to database %s (epoch %s)', TG_TABLE_SCHEMA, TG_TABLE_NAME, 'db0',
+        coalesce((SELECT o.epoch::text FROM shardctl.ownership o WHERE o.migration = 'm' AND o.database = 'db0'), '?')),
+      HINT = 'write through the router, which knows the new home';
+    RETURN NULL;
+END $shardctl$;
+CREATE TRIGGER "shardctl_m_fence_1" AFTER INSERT OR UPDATE OR DELETE ON "public"."block" FOR EACH ROW WHEN (pg_catalog.current_setting('shardctl.applier', true) IS DISTINCT FROM 'm') EXECUTE FUNCTION "shardctl"."m_fence_1_1"();
+ALTER TABLE ONLY "public"."block" DISABLE TRIGGER "shardctl_m_fence_1";
+ALTER TABLE ONLY "parts"."block_1" DISABLE TRIGGER "shardctl_m_fence_1";
+CREATE TRIGGER "shardctl_m_fence_truncate_1" BEFORE TRUNCATE ON "public"."block" FOR EACH STATEMENT WHEN (pg_catalog.current_setting('shardctl.applier', true) IS DISTINCT FROM 'm') EXECUTE FUNCTION "shardctl"."m_fence_truncate_1"();
+ALTER TABLE ONLY "public"."block" DISABLE TRIGGER "shardctl_m_fence_truncate_1";
+CREATE TRIGGER "shardctl_m_fence_truncate_1" BEFORE TRUNCATE ON "parts"."block_1" FOR EACH STATEMENT WHEN (pg_catalog.current_setting('shardctl.applier', true) IS DISTINCT FROM 'm') EXECUTE FUNCTION "shardctl"."m_fence_truncate_1"();
+ALTER TABLE ONLY "parts"."block_1" DISABLE TRIGGER "shardctl_m_fence_truncate_1";
+CREATE TRIGGER "shardctl_m_fence_1" AFTER INSERT OR UPDATE OR DELETE ON "public"."comment" FOR EACH ROW WHEN (pg_catalog.current_setting('shardctl.applier', true) IS DISTINCT FROM 'm') EXECUTE FUNCTION "shardctl"."m_fence_2_1"();
+ALTER TABLE ONLY "public"."comment" DISABLE TRIGGER "shardctl_m_fence_1";
+CREATE TRIGGER "shardctl_m_fence_truncate_1" BEFORE TRUNCATE ON "public"."comment" FOR EACH STATEMENT WHEN (pg_catalog.current_setting('shardctl.applier', true) IS DISTINCT FROM 'm') EXECUTE FUNCTION "shardctl"."m_fence_truncate_1"();
+ALTER TABLE ONLY "public"."comment" DISABLE TRIGGER "shardctl_m_fence_truncate_1";

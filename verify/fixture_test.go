@@ -87,10 +87,13 @@ func (w *world) prepare(i int, db *pgtest.Database, types, ddl string) {
 		all.WriteString(strings.ReplaceAll(ddl, "public.", postgres.Ident(schema)+".") + ";")
 	}
 	for _, table := range w.layout.Tables {
-		if table.StoreAs == "" {
-			continue
-		}
 		for _, loc := range w.layout.Locations(table, name) {
+			if table.Spec.As != "" {
+				fmt.Fprintf(&all, "ALTER TABLE %s RENAME TO %s;", postgres.Table(loc.Schema, table.Spec.Name.Name), postgres.Ident(table.Spec.As))
+			}
+			if table.StoreAs == "" {
+				continue
+			}
 			fmt.Fprintf(&all, "ALTER TABLE %s ADD COLUMN %s %s;", w.layout.QualifiedTarget(table, loc), postgres.Ident(table.StoreAs), table.Key.TypeName)
 		}
 	}

@@ -24,6 +24,7 @@ type heap struct {
 	filenode uint32 // changes with each rewrite
 	pages    int64
 	rows     int64 // estimated
+	weight   int64 // how many times as large as its pages it is with what is stored apart from them
 	place    place // on a database
 }
 
@@ -58,7 +59,7 @@ func listHeaps(ctx context.Context, s *server, names []migrate.TableName, places
 		var ord, analyzed int64
 		var schema, relation string
 		var tuples float64
-		_, err = pgx.ForEachRow(rows, []any{&ord, &schema, &relation, &h.oid, &h.filenode, &h.pages, &tuples, &analyzed}, func() error {
+		_, err = pgx.ForEachRow(rows, []any{&ord, &schema, &relation, &h.oid, &h.filenode, &h.pages, &tuples, &analyzed, &h.weight}, func() error {
 			h.table, h.place = postgres.Table(schema, relation), places[ord-1]
 			h.rows = estimate(tuples, analyzed, h.pages)
 			heaps = append(heaps, h)

@@ -181,15 +181,26 @@ func (v *Verifier) broken(ctx context.Context, l *link) (string, error) {
 	for i, t := range l.tables {
 		numbers[i] = t.No
 	}
+	// A database that was prepared anew begins with the first position again.
+	const sql = `SELECT pg_snapshot_xmax($1::text::pg_snapshot) < pg_snapshot_xmax($2::text::pg_snapshot)`
+	var back, lost bool
+	err := l.log.with(ctx, func(conn *pgxpool.Conn) error {
+		return conn.QueryRow(ctx, sql, l.to.Snapshot, l.from.Snapshot).Scan(&back)
+	})
+	if err != nil {
+		return "", fmt.Errorf("compare positions of %s: %w", l.database.Name, err)
+	}
+	if back {
+		return "the database was prepared anew", nil
+	}
 	// Lost may be an entry whose transaction the low-water mark covers and the last round
 	// does not: one of those that were running then, or one from its end up to the mark's.
-	const sql = `SELECT EXISTS (SELECT FROM shardctl.low_water w, (SELECT $3::text::pg_snapshot AS s) r WHERE w.migration = $1 AND w.table_no = ANY ($2)
+	const marks = `SELECT EXISTS (SELECT FROM shardctl.low_water w, (SELECT $3::text::pg_snapshot AS s) r WHERE w.migration = $1 AND w.table_no = ANY ($2)
 	AND (EXISTS (SELECT FROM pg_snapshot_xip(r.s) AS x WHERE pg_visible_in_snapshot(x, w.snapshot))
 	OR pg_snapshot_xmax(w.snapshot)::text::numeric - pg_snapshot_xmax(r.s)::text::numeric
 	 > (SELECT count(*) FROM pg_snapshot_xip(w.snapshot) AS x WHERE x >= pg_snapshot_xmax(r.s))))`
-	var lost bool
-	err := l.log.with(ctx, func(conn *pgxpool.Conn) error {
-		return conn.QueryRow(ctx, sql, v.migration(), numbers, l.from.Snapshot).Scan(&lost)
+	err = l.log.with(ctx, func(conn *pgxpool.Conn) error {
+		return conn.QueryRow(ctx, marks, v.migration(), numbers, l.from.Snapshot).Scan(&lost)
 	})
 	if err != nil {
 		return "", fmt.Errorf("read the low-water mark of %s: %w", l.log.Name, err)

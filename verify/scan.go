@@ -59,17 +59,20 @@ func (c *tableScan) readSource(ctx context.Context) (moved bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	locked := c.sourceTables()
+	locked, pace := c.sourceTables(), newPacer(c.v.cfg)
 	buffer := make([]element, 0, c.v.limits.rows)
 	for _, h := range heaps {
 		var elements []element
-		err := c.v.walk(ctx, reading{server: s, heap: h, locked: locked, before: c.v.cfg.Pause,
+		err := c.v.walk(ctx, reading{server: s, heap: h, locked: locked, before: pace.wait,
 			read: func(tx pgx.Tx, where string) (_ int64, err error) {
 				elements, err = copyElements(ctx, tx, c.b.scanSource(c.t, h.table, where), buffer)
 				buffer = elements
 				return int64(len(elements)), err
 			},
-			done: func() { c.addSource(elements) },
+			done: func() {
+				pace.read(len(elements))
+				c.addSource(elements)
+			},
 		})
 		if err != nil {
 			return false, err

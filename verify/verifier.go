@@ -20,7 +20,7 @@ type Config struct {
 	Read      postgres.Target   // a replica of the source for the bulk of the reading; without a DSN the source itself
 	Databases []postgres.Target // in the order of the spec, all of them
 	// Pause is asked before each chunk of the source is read and returns when that is
-	// welcome. Nil: always.
+	// welcome, beside the spec's max_rate. Nil: always.
 	Pause func(context.Context) error
 	// Observe is told how a pass goes on, one call at a time. Nil: nobody is.
 	Observe func(Event)

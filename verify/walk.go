@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// firstPages is the first chunk, before anything is known of the table's speed.
+	// firstPages is the first chunk, before anything is known of the table's speed: 2 MB.
+	// It is smaller if much is stored outside the pages.
 	firstPages = 256
 	// maxPages bounds a chunk of a table whose pages are nearly empty.
 	maxPages = 1 << 14
@@ -38,7 +39,7 @@ type reading struct {
 // locks first and only then takes its snapshot, since one that is older than a
 // rewrite sees an empty table.
 func (v *Verifier) walk(ctx context.Context, r reading) error {
-	step := int64(firstPages)
+	step := max(firstPages/max(r.heap.weight, 1), 1)
 	for from, open := int64(0), true; open; {
 		to := from + step
 		if to >= r.heap.pages {
@@ -81,11 +82,16 @@ func (r reading) chunk(ctx context.Context, from, to int64) (rows int64, err err
 	return rows, err
 }
 
-// nextStep steers towards the wanted duration, within what fits into memory.
+// nextStep steers towards the wanted duration, within what fits into memory and is
+// read in a second where there is a rate.
 func (v *Verifier) nextStep(step, rows int64, took time.Duration) int64 {
+	most := v.limits.rows
+	if rate := int64(v.cfg.Layout.Spec.Throttle.MaxRate); rate > 0 {
+		most = min(most, rate)
+	}
 	next := float64(step) * min(4, float64(v.limits.chunk)/float64(max(took, time.Millisecond)))
 	if rows > 0 {
-		next = min(next, float64(step)*float64(v.limits.rows)/float64(rows))
+		next = min(next, float64(step)*float64(most)/float64(rows))
 	}
 	return min(max(int64(next), 1), maxPages)
 }
@@ -103,9 +109,11 @@ func (s *server) chunk(ctx context.Context, locked []string, fn func(pgx.Tx) err
 }
 
 // lockTables takes ACCESS SHARE, before the transaction's snapshot. It waits as
-// long as is harmless for those who queue behind us; the caller tries again.
+// long as is harmless for those who queue behind us; the caller tries again. The
+// server ends the transaction of a process that was stopped, so that neither the
+// locks nor the snapshot of one outlive it for long.
 func lockTables(ctx context.Context, tx pgx.Tx, tables []string) error {
-	sql := "SET LOCAL lock_timeout = '500ms'; LOCK TABLE " + strings.Join(tables, ", ") + " IN ACCESS SHARE MODE"
+	sql := "SET LOCAL lock_timeout = '500ms'; SET LOCAL idle_in_transaction_session_timeout = '10s'; SET LOCAL statement_timeout = '5min'; LOCK TABLE " + strings.Join(tables, ", ") + " IN ACCESS SHARE MODE"
 	if _, err := tx.Exec(ctx, sql); err != nil {
 		return fmt.Errorf("lock %s: %w", strings.Join(tables, ", "), err)
 	}

@@ -24,7 +24,7 @@ func (r *reader) readConstraints(ctx context.Context) error {
 	var rel uint32
 	var c Constraint
 	var kind string
-	scans := []any{&rel, &c.Name, &kind, &c.Def, &c.Options, &c.Validated}
+	scans := []any{&rel, &c.Name, &kind, &c.Def, &c.Options, &c.Validated, &c.Replica}
 	return r.each(ctx, "constraints", constraintsSQL, []any{r.oids}, scans, func() error {
 		c.Kind = kind[0]
 		to := r.relations[rel]

@@ -70,6 +70,7 @@ type Constraint struct {
 	Def       string
 	Options   []string // of its index
 	Validated bool
+	Replica   bool // its index is the replica identity
 }
 
 // Index is an index; Rest is what follows USING.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/shardctl/shardctl/internal/logschema"
 	"github.com/shardctl/shardctl/internal/postgres"
 	"github.com/shardctl/shardctl/internal/store"
 	"github.com/shardctl/shardctl/migrate"
@@ -44,17 +45,15 @@ func Remove(ctx context.Context, source postgres.Querier, place *pgx.Conn, objec
 	}
 }
 
-// split tells the triggers on tables that stay from all else: those on tables
-// that are removed as well go with them.
+// split tells the triggers on tables that stay from all else. Those on tables that
+// are removed as well, or on their partitions, go with them: where user tables of
+// our making are removed, all triggers are on such.
 func split(objects []store.Object) (triggers, rest []store.Object) {
-	tables := map[string]bool{}
+	own := slices.ContainsFunc(objects, func(o store.Object) bool {
+		return o.Kind == "table" && o.Place != store.PlaceSource && !strings.HasPrefix(o.Name, postgres.Ident(logschema.Schema)+".")
+	})
 	for _, o := range objects {
-		if o.Kind == "table" {
-			tables[o.Name] = true
-		}
-	}
-	for _, o := range objects {
-		if relation := relationOf(o); relation != "" && !tables[relation] {
+		if o.Kind == "trigger" && !own {
 			triggers = append(triggers, o)
 		} else {
 			rest = append(rest, o)

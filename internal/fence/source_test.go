@@ -13,6 +13,7 @@ import (
 	"github.com/shardctl/shardctl/internal/logschema"
 	"github.com/shardctl/shardctl/internal/pgtest"
 	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/migrate"
 )
 
 // raise enables or disables fences as a switch does.
@@ -93,6 +94,35 @@ func TestSourceFenceOnRowsWithoutAHome(t *testing.T) {
 	expect(t, db, "", `INSERT INTO comment VALUES (12, NULL)`, fence.Refused, "no key")
 	expect(t, db, "", `INSERT INTO react VALUES (12, 777)`, fence.Refused, "parent")
 	expect(t, db, "", `UPDATE react SET comment_id = 998 WHERE id = 9`, fence.Refused, "parent")
+}
+
+// TestSourceFenceAndPolicies: rows without a key are where the spec puts them.
+func TestSourceFenceAndPolicies(t *testing.T) {
+	t.Parallel()
+	s := spec("s_%d")
+	s.Tables[0].NullKeys = migrate.Stray{Policy: "shard", Shard: 2} // of db1
+	s.Tables[1].NullKeys, s.Tables[1].Orphans = s.Tables[0].NullKeys, s.Tables[0].NullKeys
+	db, conn, l := fenced(t, s)
+	keyless, child := `INSERT INTO "Bl""ock" SELECT count(*) + 1 FROM "Bl""ock"`, `INSERT INTO comment SELECT count(*) + 1 FROM comment`
+	raise(t, conn, l, fence.Enable, "db'0")
+	expect(t, db, "", keyless, "")
+	expect(t, db, "", child, "")
+	expect(t, db, "", `INSERT INTO comment VALUES (2, 1)`, "") // follows its parent
+	raise(t, conn, l, fence.Enable, "db1")
+	expect(t, db, "", keyless, fence.Refused, "db1")
+	expect(t, db, "", child, fence.Refused, "db1")
+	expect(t, db, "", `INSERT INTO comment VALUES (3, 1)`, fence.Refused, "db1")
+}
+
+// TestSourceFenceLeavesSkippedRows: rows that stay behind are the source's.
+func TestSourceFenceLeavesSkippedRows(t *testing.T) {
+	t.Parallel()
+	s := spec("s_%d")
+	s.Tables[0].NullKeys = migrate.Stray{Policy: "skip"}
+	db, conn, l := fenced(t, s)
+	raise(t, conn, l, fence.Enable, "db'0", "db1")
+	expect(t, db, "", `INSERT INTO "Bl""ock" VALUES (1, NULL)`, "")
+	expect(t, db, "", fmt.Sprintf(`UPDATE "Bl""ock" SET "Ws" = %d`, keyOn(t, conn, l, "db1")), fence.Refused)
 }
 
 func TestSourceFenceAndSessionSettings(t *testing.T) {

@@ -18,6 +18,7 @@ ALTER TABLE "My ""App"."Bl""ock" ENABLE ALWAYS TRIGGER always;
 CREATE TRIGGER asleep AFTER DELETE ON "My ""App"."Bl""ock" FOR EACH ROW EXECUTE FUNCTION lib.seen();
 ALTER TABLE "My ""App"."Bl""ock" DISABLE TRIGGER asleep;
 CREATE TRIGGER each AFTER INSERT ON "My ""App".comment FOR EACH ROW EXECUTE FUNCTION lib.seen();
+ALTER TABLE "My ""App"."Bl""ock" REPLICA IDENTITY USING INDEX "Bl""ock_Ws_id_key"; ALTER TABLE "My ""App".comment_old REPLICA IDENTITY FULL;
 CREATE CONSTRAINT TRIGGER late AFTER INSERT ON "My ""App".comment_old DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION lib.seen();
 `
 
@@ -64,6 +65,8 @@ func TestFinishMakesWhatTheSourceHas(t *testing.T) {
 		}
 	}
 	show(t, db, `SELECT count(*) FROM pg_constraint WHERE NOT convalidated AND conname <> 'later'`, "0")
+	show(t, db, `SELECT relname, relreplident, (SELECT indexrelid::regclass FROM pg_index WHERE indrelid = c.oid AND indisreplident) FROM pg_class c
+		WHERE relnamespace = '"Shard 01"'::regnamespace AND relkind = 'r' ORDER BY 1`, `B"|i|"Shard 01"."Bl""ock_Ws_id_key"`, "comment_new_0|d|NULL", "comment_old|f|NULL")
 	r.finish(t, "db0") // again
 	if again := db.Rows(t, belongings); strings.Join(again, "\n") != strings.Join(all, "\n") {
 		t.Errorf("a second run changed:\n%s\nto:\n%s", strings.Join(all, "\n"), strings.Join(again, "\n"))

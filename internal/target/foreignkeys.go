@@ -28,7 +28,7 @@ func Kept(l *layout.Layout, from *layout.Table, k blueprint.ForeignKey) bool {
 	switch {
 	case to == nil:
 		return false
-	case to.Everywhere():
+	case to.Everywhere(), l.Spec.Shards.Count == 1 && len(l.Spec.Databases) == 1:
 		return true
 	case from.Everywhere():
 		return false

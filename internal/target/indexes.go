@@ -68,11 +68,17 @@ func (p *plan) replicaIdentity(t *blueprint.Table, loc migrate.Location) []item 
 	return out
 }
 
-// identityIndex names the replica identity where it is an index of our making.
+// identityIndex names the index that is the replica identity.
 func (p *plan) identityIndex(r *blueprint.Relation) string {
+	using := func(name string) string { return "USING INDEX " + postgres.Ident(p.indexes[indexRef{r, name}]) }
+	for _, k := range r.Keys {
+		if k.Replica {
+			return using(k.Name)
+		}
+	}
 	for _, x := range r.Indexes {
 		if x.Replica {
-			return "USING INDEX " + postgres.Ident(p.indexes[indexRef{r, x.Name}])
+			return using(x.Name)
 		}
 	}
 	return ""

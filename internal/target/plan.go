@@ -79,6 +79,9 @@ func FinishStatements(b *blueprint.Blueprint, database string) ([]ddl.Statement,
 		return nil, err
 	}
 	var out []ddl.Statement
+	for i := range b.Handlers {
+		out = append(out, p.needItem(&b.Handlers[i]).statements...)
+	}
 	for _, phase := range p.finishPhases() {
 		for _, u := range phase.units {
 			for _, i := range u.items {

@@ -128,10 +128,10 @@ func blockers(ctx context.Context, q postgres.Querier, tables []string, older ti
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-// gateLevel drains until a drain takes less than an eighth of the budget, and
+// gateLevel drains until a drain takes less than a quarter of the budget, and
 // compares what was touched, so that little is left for the window.
 func (w *window) gateLevel(ctx context.Context, d Direction) error {
-	limit := w.cfg.MaxPause / 8
+	limit := w.cfg.MaxPause / 4
 	var took time.Duration
 	for range catchUpRounds {
 		start := time.Now()
@@ -139,10 +139,9 @@ func (w *window) gateLevel(ctx context.Context, d Direction) error {
 			return err
 		}
 		took = time.Since(start)
-		for _, name := range w.cfg.databaseNames() {
-			if err := w.cfg.Verifier.Delta(ctx, name); err != nil {
-				return err
-			}
+		err := w.each(ctx, func(ctx context.Context, name string, _ *pgx.Conn) error { return w.cfg.Verifier.Delta(ctx, name) })
+		if err != nil {
+			return err
 		}
 		if took <= limit {
 			return nil

@@ -106,7 +106,7 @@ tables:
     version: version
   - name: public.comment
     key: {from: public.block, via: block_id, store_as: workspace_id}
-cutover: {max_pause: 2s, verify_max_age: 1h, rollback_window: 1h}
+cutover: {max_pause: 4s, verify_max_age: 1h, rollback_window: 1h}
 topology:
   - driver: pgbouncer
     instances: [{admin_dsn: %q, databases_file: %s}]

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/shardctl/shardctl/internal/store"
+	"github.com/shardctl/shardctl/internal/target"
 	"github.com/shardctl/shardctl/internal/topology"
 )
 
@@ -42,7 +43,19 @@ func (w *window) finish(ctx context.Context) error {
 	if err := errors.Join(opened, flipped, released); err != nil {
 		return err
 	}
-	return errors.Join(w.disarm(ctx), w.copyJournal(ctx))
+	return errors.Join(w.disarm(ctx), w.rec.step(ctx, "settle", w.validateOpened), w.copyJournal(ctx))
+}
+
+// validateOpened validates the foreign keys that opening had to exchange, beside
+// the application.
+func (w *window) validateOpened(ctx context.Context) error {
+	return w.each(ctx, func(ctx context.Context, name string, conn *pgx.Conn) error {
+		shut, err := w.tables.closed(ctx, conn, name)
+		if err != nil || shut {
+			return err
+		}
+		return target.Settle(ctx, conn, w.cfg.Layout)
+	})
 }
 
 // settle makes one database what the source says it is, in one commit: control

@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
 	"github.com/shardctl/shardctl/auditlog"
 	"github.com/shardctl/shardctl/internal/layout"
+	"github.com/shardctl/shardctl/internal/postgres"
 	"github.com/shardctl/shardctl/internal/store"
+	"github.com/shardctl/shardctl/internal/target"
 	"github.com/shardctl/shardctl/migrate"
 )
 
@@ -92,6 +95,9 @@ func (s *session) removeReverse(ctx context.Context) error {
 	}
 	defer closeAll(ctx, conns)
 	for _, d := range s.spec.Databases {
+		if err := s.handOverEverywhere(ctx, l, d.Name, conns[d.Name]); err != nil {
+			return fmt.Errorf("complete on %s: %w", d.Name, err)
+		}
 		if err := auditlog.Uninstall(ctx, auditlog.DatabaseSide(l, d.Name), s.source, conns[d.Name]); err != nil {
 			return fmt.Errorf("complete on %s: %w", d.Name, err)
 		}
@@ -100,6 +106,20 @@ func (s *session) removeReverse(ctx context.Context) error {
 		return nil
 	}
 	return auditlog.Uninstall(ctx, auditlog.SourceSide(l), s.source, s.source)
+}
+
+// handOverEverywhere gives a database its copies of the everywhere tables, where
+// the spec says so.
+func (s *session) handOverEverywhere(ctx context.Context, l *layout.Layout, name string, conn *pgx.Conn) error {
+	if s.spec.Complete.EverywhereOwner == store.OwnerSource || s.followsSource(l) {
+		return nil
+	}
+	return postgres.WithTx(ctx, conn, pgx.TxOptions{}, func(tx pgx.Tx) error {
+		if _, err := store.ChangeControl(ctx, tx, s.spec.Migration); err != nil {
+			return err
+		}
+		return target.OpenEverywhere(ctx, tx, l, name)
+	})
 }
 
 // followsSource reports whether an everywhere table goes on being brought forward.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 
 	"github.com/shardctl/shardctl/internal/rowstream"
@@ -17,6 +18,35 @@ type delivery struct {
 	rows     int64
 	skipped  int64
 	bytes    int64 // of parts already written
+	alone    bool  // it has the leave to hold a very large row
+}
+
+// reserve waits for the leave to hold a very large row, which one worker of the
+// process has at a time: a few rows of 100 MB at once would be the memory of the
+// whole machine.
+func (d *delivery) reserve(ctx context.Context) error {
+	if d.alone {
+		debug.FreeOSMemory() // of the one before
+		return nil
+	}
+	select {
+	case d.worker.run.large <- struct{}{}:
+		d.alone = true
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// release gives the leave back, and the memory at once: the collector would wait
+// until there is as much again.
+func (d *delivery) release() {
+	if !d.alone {
+		return
+	}
+	d.alone = false
+	debug.FreeOSMemory()
+	<-d.worker.run.large
 }
 
 // tuple puts a row where it goes; a full part is written while the source waits.
@@ -27,6 +57,9 @@ func (d *delivery) tuple(ctx context.Context, t rowstream.Tuple) error {
 		return fmt.Errorf("route a row of %s: %w", d.job.chunk, err)
 	}
 	d.rows++
+	if d.alone && t.Size() < rowstream.LargeTuple {
+		d.release() // the large row has gone
+	}
 	switch {
 	case bin == refuseRow:
 		return noKeyFailure(d.job.chunk)
@@ -43,8 +76,21 @@ func (d *delivery) tuple(ctx context.Context, t rowstream.Tuple) error {
 		d.bytes += int64(d.job.part.size)
 		d.job.part.begin(route)
 	}
+	if t.Size() > partBytes {
+		return d.single(ctx, bin, t)
+	}
 	d.job.part.add(bin, t, route.first())
 	return nil
+}
+
+// single writes a large row on its own, from the buffer that it was read into.
+func (d *delivery) single(ctx context.Context, bin int, t rowstream.Tuple) error {
+	part := d.job.part
+	part.borrow(bin, t.Tail(d.job.route.first()))
+	err := d.flush(ctx)
+	d.bytes += int64(part.size)
+	part.begin(d.job.route)
+	return err
 }
 
 // flush writes the part into every database that still lacks the chunk, at

@@ -58,7 +58,7 @@ func blocks(rows int) setup {
 
 func name(n string) migrate.TableName { return migrate.TableName{Schema: "public", Name: n} }
 
-func newFixture(t *testing.T, s setup) *fixture {
+func newFixture(t testing.TB, s setup) *fixture {
 	t.Helper()
 	if s.schema == "" {
 		s.schema = "app"
@@ -88,7 +88,7 @@ func newFixture(t *testing.T, s setup) *fixture {
 	return f
 }
 
-func connect(t *testing.T, db *pgtest.Database, what string) *pgx.Conn {
+func connect(t testing.TB, db *pgtest.Database, what string) *pgx.Conn {
 	t.Helper()
 	ctx := context.Background()
 	conn, err := postgres.Connect(ctx, postgres.Target{Name: what, DSN: migrate.Secret(db.DSN())}, "test")
@@ -97,14 +97,14 @@ func connect(t *testing.T, db *pgtest.Database, what string) *pgx.Conn {
 	return conn
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (f *fixture) load(t *testing.T) {
+func (f *fixture) load(t testing.TB) {
 	t.Helper()
 	l, err := layout.Load(context.Background(), f.conn, f.spec)
 	must(t, err)
@@ -112,7 +112,7 @@ func (f *fixture) load(t *testing.T) {
 }
 
 // state makes what install leaves on the source.
-func (f *fixture) state(t *testing.T) {
+func (f *fixture) state(t testing.TB) {
 	t.Helper()
 	ctx := context.Background()
 	must(t, store.CreateSource(ctx, f.conn))
@@ -127,7 +127,7 @@ func (f *fixture) state(t *testing.T) {
 }
 
 // database makes what prepare leaves on a database.
-func (f *fixture) database(t *testing.T, n string, columns map[string]string) {
+func (f *fixture) database(t testing.TB, n string, columns map[string]string) {
 	t.Helper()
 	ctx := context.Background()
 	db := f.databases[n]
@@ -161,7 +161,7 @@ func (f *fixture) config() backfill.Config {
 }
 
 // run runs a backfill to its end.
-func (f *fixture) run(t *testing.T, cfg backfill.Config) backfill.Result {
+func (f *fixture) run(t testing.TB, cfg backfill.Config) backfill.Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -185,7 +185,7 @@ func (f *fixture) fast(pages int64) backfill.Config {
 }
 
 // check compares what is where with what should be, as the server places it.
-func (f *fixture) check(t *testing.T) {
+func (f *fixture) check(t testing.TB) {
 	t.Helper()
 	for _, table := range f.l.Tables {
 		want, got := f.wanted(t, table), f.found(t, table)
@@ -203,7 +203,7 @@ func (f *fixture) check(t *testing.T) {
 	}
 }
 
-func (f *fixture) wanted(t *testing.T, table *layout.Table) []string {
+func (f *fixture) wanted(t testing.TB, table *layout.Table) []string {
 	t.Helper()
 	columns := postgres.Idents("x", layout.Names(table.Copied()))
 	joins, key := table.KeyFrom("x")
@@ -232,7 +232,7 @@ func (f *fixture) wanted(t *testing.T, table *layout.Table) []string {
 	return sorted(out)
 }
 
-func (f *fixture) found(t *testing.T, table *layout.Table) []string {
+func (f *fixture) found(t testing.TB, table *layout.Table) []string {
 	t.Helper()
 	columns := layout.Names(table.Copied())
 	if table.StoreAs != "" {
@@ -256,7 +256,7 @@ func sorted(list []string) []string {
 
 // tick does to every database what catch-up does with entries for these ids of
 // the first table, and gives its number. Ticks of a held database wait.
-func (f *fixture) tick(t *testing.T, ids ...int64) int64 {
+func (f *fixture) tick(t testing.TB, ids ...int64) int64 {
 	t.Helper()
 	ctx := context.Background()
 	conn := connect(t, f.source, "source")

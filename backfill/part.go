@@ -16,8 +16,9 @@ type part struct {
 }
 
 type bin struct {
-	data []byte
-	ends []int // of the tuples in data
+	data     []byte
+	ends     []int // of the tuples in data
+	borrowed bool  // data is somebody else's
 }
 
 // keepBin is the largest buffer of a bin that is kept for the next part.
@@ -31,26 +32,26 @@ func (p *part) begin(r *route) {
 	}
 	for i := range p.bins {
 		b := &p.bins[i]
-		if cap(b.data) > max(keepBin, 2*partBytes/max(len(r.bins), 1)) {
+		if b.borrowed || cap(b.data) > max(keepBin, 2*partBytes/max(len(r.bins), 1)) {
 			b.data = nil
 		}
-		b.data, b.ends = b.data[:0], b.ends[:0]
+		b.data, b.ends, b.borrowed = b.data[:0], b.ends[:0], false
 	}
 }
 
 // add takes a tuple, without its first fields.
 func (p *part) add(to int, t rowstream.Tuple, from int) {
 	b := &p.bins[to]
-	if need := len(b.data) + t.Size(); need > cap(b.data) && t.Size() > keepBin {
-		// A very large tuple gets exactly the room it needs, not half as much again.
-		grown := make([]byte, len(b.data), need)
-		copy(grown, b.data)
-		b.data = grown
-	}
 	b.data = t.Append(b.data, from)
 	b.ends = append(b.ends, len(b.data))
 	p.size += t.Size()
 	p.rows++
+}
+
+// borrow makes the part hold one tuple without copying it, until begin.
+func (p *part) borrow(to int, t rowstream.Tuple) {
+	p.bins[to] = bin{data: t.Bytes(), ends: []int{t.Size()}, borrowed: true}
+	p.size, p.rows = t.Size(), 1
 }
 
 // tuple is the i-th of the bin.

@@ -143,9 +143,11 @@ func sameColumns(found string, t *catalog.Table) bool {
 	return true
 }
 
-// copyOut streams a chunk's rows to each. The snapshot stays open.
-func (r *reader) copyOut(ctx context.Context, c Chunk, route *route, each func(rowstream.Tuple) error) error {
+// copyOut streams a chunk's rows to each, and asks large before it gathers a very
+// large one. The snapshot stays open.
+func (r *reader) copyOut(ctx context.Context, c Chunk, route *route, each func(rowstream.Tuple) error, large func() error) error {
 	split := rowstream.NewSplitter(route.format, each)
+	split.Large = large
 	sql := fmt.Sprintf("COPY (%s) TO STDOUT (FORMAT %s)", c.query(route, r.version), route.format)
 	if _, err := r.conn.PgConn().CopyTo(ctx, split, sql); err != nil {
 		return fmt.Errorf("read %s: %w", c, err)

@@ -30,6 +30,7 @@ type run struct {
 	replica   *replica
 	encoding  string        // of the source
 	overfull  chan struct{} // the logs are at their soft limit
+	large     chan struct{} // taken by the worker that holds a very large row
 
 	mu     sync.Mutex
 	modes  map[string]settled
@@ -110,7 +111,7 @@ func (r *run) nothingToDo(ctx context.Context, err error) (Result, error) {
 }
 
 func newRun(cfg Config) *run {
-	r := &run{cfg: cfg, events: &events{each: cfg.Events}, databases: map[string]*session{}, overfull: make(chan struct{}, 1),
+	r := &run{cfg: cfg, events: &events{each: cfg.Events}, databases: map[string]*session{}, overfull: make(chan struct{}, 1), large: make(chan struct{}, 1),
 		modes: map[string]settled{}, routes: map[string]*route{}}
 	r.outages = newOutages(cfg.MaxOutage, r.events)
 	host, _ := os.Hostname() // only a part of a name that the uuid makes unique

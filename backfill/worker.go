@@ -159,7 +159,8 @@ func (w *worker) attempt(ctx context.Context, c Chunk, p *progress) error {
 	signals.at(signals.opened, c)
 	d := &delivery{worker: w, job: job{chunk: c, route: route, part: &w.part}, progress: p}
 	w.part.begin(route)
-	err = w.reader.copyOut(ctx, c, route, func(t rowstream.Tuple) error { return d.tuple(ctx, t) })
+	err = w.reader.copyOut(ctx, c, route, func(t rowstream.Tuple) error { return d.tuple(ctx, t) }, func() error { return d.reserve(ctx) })
+	d.release()
 	if err = errors.Join(err, w.reader.end(ctx)); err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ type writer struct {
 	generation func(database string) int64 // control.plan as known before any snapshot
 	signals    signals
 	conn       *pgx.Conn
+	caution    caution
 }
 
 // job is one part of a chunk on its way to a database.
@@ -75,12 +76,16 @@ func (w *writer) write(ctx context.Context, j job) error {
 	if err := w.open(ctx); err != nil {
 		return err
 	}
-	look := false
+	wary := w.caution.of(j.chunk.Table.No)
+	look := wary.look()
 	var err error
 	for range chunkTries {
 		err = postgres.WithTx(ctx, w.conn, pgx.TxOptions{}, func(tx pgx.Tx) error { return w.attempt(ctx, tx, j, look) })
 		if postgres.SQLState(err) != "23505" {
 			return err
+		}
+		if !look {
+			wary.conflict()
 		}
 		look = true
 	}
@@ -108,7 +113,7 @@ func (w *writer) attempt(ctx context.Context, tx pgx.Tx, j job, look bool) error
 		if tombs, err = w.guard(ctx, tx, j.chunk); err != nil {
 			return err
 		}
-		look = true
+		look = look || tombs || j.route.version >= 0
 	}
 	if err := w.copyBins(ctx, tx, j, look, tombs); err != nil {
 		return err
@@ -180,6 +185,8 @@ func (w *writer) copyBins(ctx context.Context, tx pgx.Tx, j job, look, tombs boo
 		if dropped, err = w.judge(ctx, tx, j, mine, tombs); err != nil {
 			return fmt.Errorf("compare %s: %w", j.chunk, err)
 		}
+		found := slices.ContainsFunc(dropped, func(list []int) bool { return len(list) > 0 })
+		w.caution.of(j.chunk.Table.No).compared(found)
 	}
 	w.signals.on(w.signals.judged, j.chunk, w.target.Name)
 	for _, i := range mine {

@@ -95,6 +95,7 @@ func prepare(cfg *pgx.ConnConfig, purpose string) {
 	cfg.RuntimeParams["application_name"] = "shardctl " + purpose
 	cfg.Fallbacks = append([]*pgconn.FallbackConfig(nil), cfg.Fallbacks...)
 	cfg.OnNotice = func(*pgconn.PgConn, *pgconn.Notice) {}
+	cfg.BuildFrontend = boundedFrontend
 }
 
 func pin(ctx context.Context, conn *pgx.Conn) error {

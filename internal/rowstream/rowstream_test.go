@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"testing"
 	"testing/iotest"
 
@@ -217,6 +218,9 @@ func TestWriterDropsRoutingFields(t *testing.T) {
 			if err := errors.Join(drop.WriteTuple(tuple, 1), pick.WriteFields(tuple, 2, 0)); err != nil {
 				t.Fatal(err)
 			}
+			if tail := tuple.Clone().Tail(1); !bytes.Equal(tail.Bytes(), tuple.Append(nil, 1)) {
+				t.Fatal("a tail differs from the copy of it")
+			}
 			wantDropped = append(wantDropped, row[1:])
 			wantPicked = append(wantPicked, []field{row[2], row[0]})
 		}
@@ -336,6 +340,38 @@ func benchStream(f rowstream.Format) []byte {
 	return encode(f, rows)
 }
 
+func TestLeaveIsAskedBeforeATupleGrowsLarge(t *testing.T) {
+	formats(t, func(t *testing.T, f rowstream.Format) {
+		large := field(bytes.Repeat([]byte("x"), 100_000))
+		stream := encode(f, [][]field{{field("a")}, {large}, {large}, {field("b")}})
+		asked, tuples := 0, 0
+		s := rowstream.NewSplitter(f, func(rowstream.Tuple) error { tuples++; return nil })
+		s.SetLarge(100_000)
+		s.Large = func() error { asked++; return nil }
+		for piece := range slices.Chunk(stream, 10_000) {
+			if _, err := s.Write(piece); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Close(); err != nil || asked != 2 || tuples != 4 {
+			t.Fatalf("asked %d times for %d tuples, %v", asked, tuples, err)
+		}
+		stop := errors.New("stop")
+		s = rowstream.NewSplitter(f, func(rowstream.Tuple) error { return nil })
+		s.SetLarge(100_000)
+		s.Large = func() error { return stop }
+		var err error
+		for piece := range slices.Chunk(stream, 10_000) {
+			if _, err = s.Write(piece); err != nil {
+				break
+			}
+		}
+		if !errors.Is(err, stop) || !errors.Is(s.Close(), stop) {
+			t.Fatalf("refused leave ended with %v", err)
+		}
+	})
+}
+
 func BenchmarkSplit(b *testing.B) {
 	for _, f := range []rowstream.Format{rowstream.Binary, rowstream.Text} {
 		b.Run(f.String(), func(b *testing.B) {
@@ -387,7 +423,7 @@ func TestNothingIsAllocatedPerTuple(t *testing.T) {
 
 func TestRoomOfALargeTupleIsGivenBack(t *testing.T) {
 	formats(t, func(t *testing.T, f rowstream.Format) {
-		rows := [][]field{{bytes.Repeat([]byte("x"), 8<<20)}, {field("small")}, {field("small")}}
+		rows := [][]field{{bytes.Repeat([]byte("x"), 3<<20)}, {field("small")}, {field("small")}}
 		r := rowstream.NewReader(iotest.HalfReader(bytes.NewReader(encode(f, rows))), f)
 		for _, want := range rows {
 			tuple, err := r.Next()

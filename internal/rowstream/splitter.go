@@ -11,12 +11,21 @@ type Splitter struct {
 	rest   []byte // the begun tuple
 	need   int    // bytes of rest before it is worth looking again
 	failed error
+
+	// Large is called before a tuple of at least LargeTuple bytes is gathered, once
+	// for each; an error ends the stream. Nil: nothing is asked.
+	Large func() error
+	large int // LargeTuple
+	asked bool
 }
+
+// LargeTuple is the size from which a caller may want to have few at a time.
+const LargeTuple = 16 << 20
 
 // NewSplitter makes a splitter. The tuple that each is given is valid until each
 // returns; an error of each ends the stream with it.
 func NewSplitter(f Format, each func(Tuple) error) *Splitter {
-	return &Splitter{frame: newFramer(f), each: each}
+	return &Splitter{frame: newFramer(f), each: each, large: LargeTuple}
 }
 
 // Write takes the next piece of the stream.
@@ -35,6 +44,9 @@ func (s *Splitter) Write(p []byte) (int, error) {
 	s.rest = append(s.rest, p...)
 	if len(s.rest) < s.need {
 		return len(p), nil
+	}
+	if err := s.ask(len(s.rest)); err != nil {
+		return 0, err
 	}
 	rest, err := s.split(s.rest)
 	if err != nil {
@@ -60,10 +72,21 @@ func (s *Splitter) split(buf []byte) ([]byte, error) {
 		}
 		if size == 0 {
 			s.need = need
-			return buf, nil
+			return buf, s.ask(need)
 		}
+		s.asked = false
 		buf = buf[size:]
 	}
+}
+
+// ask asks for leave before a tuple grows large.
+func (s *Splitter) ask(size int) error {
+	if s.asked || s.Large == nil || size < s.large {
+		return nil
+	}
+	s.asked = true
+	s.failed = s.Large()
+	return s.failed
 }
 
 // keep stores the begun tuple, in a buffer that it will fit in where its size is
@@ -75,7 +98,8 @@ func (s *Splitter) keep(rest []byte) {
 	case len(rest) == 0:
 		s.rest = nil
 	case s.need > cap(s.rest) || cap(s.rest) > keepSize && s.need < keepSize:
-		s.rest = append(make([]byte, 0, max(s.need, len(rest))), rest...)
+		// With room for the fields after it: the end of a large field is not the tuple's.
+		s.rest = append(make([]byte, 0, max(s.need, len(rest))+readSize), rest...)
 	default:
 		s.rest = append(s.rest[:0], rest...) // may overlap: append copies as memmove does
 	}

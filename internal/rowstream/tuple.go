@@ -91,6 +91,23 @@ func (t Tuple) Append(dst []byte, from int) []byte {
 	return append(dst, t.raw[t.offset(from):]...)
 }
 
+// Tail gives the tuple from the given field on without copying it. It overwrites
+// the bytes of the fields that are left out: the tuple itself is lost.
+func (t Tuple) Tail(from int) Tuple {
+	if from == 0 {
+		return t
+	}
+	start := t.offset(from)
+	if t.format == Binary {
+		start -= 2 // a field has at least four bytes, so there is room
+		binary.BigEndian.PutUint16(t.raw[start:], uint16(t.Len()-from))
+	}
+	return Tuple{format: t.format, raw: t.raw[start:]}
+}
+
+// Bytes is the tuple as it stands in a stream.
+func (t Tuple) Bytes() []byte { return t.raw }
+
 // AppendFields appends the named fields, in that order, as a tuple.
 func (t Tuple) AppendFields(dst []byte, fields ...int) []byte {
 	if t.format == Binary {

@@ -36,16 +36,29 @@ func (c *careful) run(ctx context.Context, statements []statement) error {
 		if !own(err) || s.action == other {
 			return err
 		}
-		tids, err := c.tids(ctx, s)
-		if err != nil {
-			return err
-		}
-		if err := c.bisect(ctx, s, tids); err != nil {
+		if err := c.part(ctx, s); err != nil {
 			return err
 		}
 	}
 	return c.again(ctx)
 }
+
+// part applies a statement page by page.
+func (c *careful) part(ctx context.Context, s statement) error {
+	for after := "(0,0)"; ; {
+		tids, err := c.tids(ctx, s, after)
+		if err != nil || len(tids) == 0 {
+			return err
+		}
+		if err := c.bisect(ctx, s, tids); err != nil {
+			return err
+		}
+		after = tids[len(tids)-1]
+	}
+}
+
+// tidPage bounds how many staged rows are listed at once.
+const tidPage = 20_000
 
 // whole tries a statement over all its rows. Rows that exchange unique values
 // pass when all old ones are gone before the first new one comes: no FK action
@@ -80,9 +93,9 @@ func (c *careful) back(ctx context.Context, cause error) error {
 	return err
 }
 
-// tids lists the staged rows that a statement is about, in their order.
-func (c *careful) tids(ctx context.Context, s statement) ([]string, error) {
-	sql := fmt.Sprintf("SELECT s.ctid::text FROM %s s WHERE %s ORDER BY s.ctid", s.staged.stage.name, s.where)
+// tids lists the next staged rows that a statement is about, in their order.
+func (c *careful) tids(ctx context.Context, s statement, after string) ([]string, error) {
+	sql := fmt.Sprintf("SELECT s.ctid::text FROM %s s WHERE %s AND s.ctid > '%s' ORDER BY s.ctid LIMIT %d", s.staged.stage.name, s.where, after, tidPage)
 	rows, err := c.tx.Query(ctx, sql, pgx.QueryExecModeExec)
 	if err != nil {
 		return nil, fmt.Errorf("list staged rows: %w", err)

@@ -29,7 +29,10 @@ type Config struct {
 	Observe   Observer          // nil is none
 	Delta     DeltaChecker      // called by Run between ticks; nil is none
 	Batch     int               // entries of one log segment in a batch. Defaults to 20 000
-	Patience  time.Duration     // how long a shared tick waits for one database. Defaults to 2 s
+	// ForwardOnly is for after complete: only everywhere tables are applied, since the
+	// logs of the way back are gone.
+	ForwardOnly bool
+	Patience    time.Duration // how long a shared tick waits for one database. Defaults to 2 s
 }
 
 // Applier brings databases level with the source, and the source level with the

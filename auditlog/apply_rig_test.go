@@ -39,6 +39,7 @@ type rigSpec struct {
 	schema    string
 	batch     int
 	delta     auditlog.DeltaChecker
+	last      *pgtest.Cluster // where the last database is; defaults to the shared server
 }
 
 const blockDDL = `CREATE TABLE public.block (id bigint PRIMARY KEY, workspace_id bigint NOT NULL, body text);
@@ -72,6 +73,9 @@ func newRig(t testing.TB, rs rigSpec) *rig {
 	}
 	ctx := t.Context()
 	r := &rig{source: pgtest.NewDatabase(t), dbs: pgtest.NewDatabases(t, rs.databases), events: make(chan auditlog.Progress, 1<<16)}
+	if rs.last != nil {
+		r.dbs[len(r.dbs)-1] = rs.last.NewDatabase(t)
+	}
 	r.spec = &migrate.Spec{Version: 1, Migration: "m", Source: migrate.Source{DSN: migrate.Secret(r.source.DSN())},
 		Shards: migrate.Shards{Count: rs.count, Schema: rs.schema, Hash: "postgres"}, Tables: rs.tables}
 	for i, d := range r.dbs {

@@ -255,8 +255,3 @@ func checkLog(ctx context.Context, q postgres.Querier, migration, database strin
 	}
 	return nil
 }
-
-// position is the store's position as the applier carries it.
-func positionAt(id postgres.Identity, m store.Marker) store.Position {
-	return store.Position{SystemIdentifier: id.SystemIdentifier, Timeline: id.Timeline, Marker: m.ID, Snapshot: m.Snapshot, Tick: m.Tick, LSN: m.LSN}
-}

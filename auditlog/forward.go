@@ -195,6 +195,7 @@ func (r *reader) tick(ctx context.Context, gs []*group, patience time.Duration, 
 		}
 	}
 	r.end(ctx, tx)
+	r.pace(time.Since(now.at))
 	r.applyAll(ctx, busy, now, patience, note)
 }
 

@@ -57,7 +57,7 @@ func (g *group) measure(ctx context.Context, r *reader, tx pgx.Tx, now present) 
 	if g.retry {
 		return nil
 	}
-	if g.look, err = r.survey.look(ctx, tx, g.after, r.a.cfg.Batch); err != nil {
+	if g.look, err = r.survey.look(ctx, tx, g.after, r.limit); err != nil {
 		return err
 	}
 	if g.look.empty() {

@@ -19,6 +19,9 @@ func (r *reader) read(ctx context.Context, tx pgx.Tx, g *group, now present, mar
 			return err
 		}
 	}
+	if _, err := r.watch.Check(ctx, tx); err != nil {
+		return err
+	}
 	if err := g.measure(ctx, r, tx, now); err != nil {
 		return err
 	}

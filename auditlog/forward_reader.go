@@ -33,15 +33,17 @@ type reader struct {
 	mark   link
 	id     postgres.Identity
 	survey *surveyor
+	watch  *Watch
+	limit  int // entries of one segment in a batch, by how long the last ones took
 }
 
 // newReader makes a reader of the source.
 func newReader(a *Applier) *reader {
-	return makeReader(a, a.cfg.Source, a.plan.tables)
+	return makeReader(a, a.cfg.Source, SourceSide(a.cfg.Layout), a.plan.tables)
 }
 
-func makeReader(a *Applier, target postgres.Target, tables []*tablePlan) *reader {
-	r := &reader{a: a, survey: newSurveyor(a.plan, tables)}
+func makeReader(a *Applier, target postgres.Target, side Side, tables []*tablePlan) *reader {
+	r := &reader{a: a, survey: newSurveyor(a.plan, tables), watch: NewWatch(side), limit: a.cfg.Batch}
 	r.log = link{target: target, purpose: "catchup read", opened: r.identify}
 	r.mark = link{target: target, purpose: "catchup marker"}
 	return r
@@ -101,6 +103,25 @@ func (r *reader) end(ctx context.Context, tx pgx.Tx) {
 	defer cancel()
 	if err := tx.Rollback(ctx); err != nil {
 		r.log.close(ctx)
+	}
+}
+
+const (
+	// snapshotLong and snapshotShort are between how long a tick may hold its
+	// snapshot: five seconds are the most, and a batch takes as long as the slowest
+	// server makes it.
+	snapshotLong  = 2 * time.Second
+	snapshotShort = 500 * time.Millisecond
+	smallestBatch = 500
+)
+
+// pace fits the next batch to how long this one's snapshot was held.
+func (r *reader) pace(held time.Duration) {
+	switch {
+	case held > snapshotLong:
+		r.limit = max(r.limit/2, min(smallestBatch, r.a.cfg.Batch))
+	case held < snapshotShort:
+		r.limit = min(r.limit*2, r.a.cfg.Batch)
 	}
 }
 

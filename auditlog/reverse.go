@@ -44,7 +44,7 @@ func newReverser(db *database, target postgres.Target) *reverser {
 			tables = append(tables, t)
 		}
 	}
-	v := &reverser{db: db, read: makeReader(db.a, target, tables)}
+	v := &reverser{db: db, read: makeReader(db.a, target, DatabaseSide(db.a.cfg.Layout, target.Name), tables)}
 	v.hold = link{target: target, purpose: "catchup hold", opened: func(ctx context.Context, conn *pgx.Conn) error {
 		return raiseControl(ctx, conn, db.a.migration(), db.a.cfg.Term)
 	}}

@@ -147,21 +147,39 @@ func (r *restitution) fast(ctx context.Context) error {
 		r.tick.Deletes += n
 	}
 	for _, st := range r.ordered() {
-		rows, err := runAll(ctx, r.tx, []string{r.writeOf(st, false).text()})
+		n, err := r.writeSet(ctx, r.writes(st, false))
 		if err != nil {
-			return fmt.Errorf("apply back: %w", err)
+			return err
 		}
-		if rows[0] < r.b.found[st] || st.twice {
+		if n < r.b.found[st] || st.twice {
 			if err := r.settle(ctx, st); err != nil {
 				return err
 			}
-			if rows, err = runAll(ctx, r.tx, []string{r.writeOf(st, true).text(), r.left(st, nil)}); err != nil {
-				return fmt.Errorf("apply back: %w", err)
+			if n, err = r.writeSet(ctx, append(r.writes(st, true), plainStatement(r.left(st, nil)))); err != nil {
+				return err
 			}
 		}
-		r.tick.Rows += rows[0]
+		r.tick.Rows += n
 	}
 	return nil
+}
+
+// writeSet runs the statements of one table and gives the rows written.
+func (r *restitution) writeSet(ctx context.Context, statements []statement) (n int64, err error) {
+	texts := make([]string, len(statements))
+	for i, s := range statements {
+		texts[i] = s.text()
+	}
+	rows, err := runAll(ctx, r.tx, texts)
+	if err != nil {
+		return 0, fmt.Errorf("apply back: %w", err)
+	}
+	for i, s := range statements {
+		if s.action == write {
+			n += rows[i]
+		}
+	}
+	return n, nil
 }
 
 // carefully applies what can be applied; the rest is parked.
@@ -174,7 +192,7 @@ func (r *restitution) carefully(ctx context.Context) error {
 		if err := r.settle(ctx, st); err != nil {
 			return err
 		}
-		if err := c.run(ctx, []statement{r.writeOf(st, true)}); err != nil {
+		if err := c.run(ctx, r.writes(st, true)); err != nil {
 			return fmt.Errorf("apply back: %w", err)
 		}
 		if _, err := runAll(ctx, r.tx, []string{r.left(st, c.failed)}); err != nil {

@@ -53,6 +53,7 @@ func (b *batch) run(ctx context.Context, tick *Tick) error {
 	b.at = now.at
 	err = b.readAll(ctx, tx, now)
 	v.read.end(ctx, tx)
+	v.read.pace(time.Since(now.at))
 	if b.in == nil {
 		return err
 	}
@@ -117,7 +118,7 @@ func (b *batch) measure(ctx context.Context, tx pgx.Tx, now present) (err error)
 		return nil
 	}
 	survey := v.read.survey
-	if b.look, err = survey.look(ctx, tx, v.after, v.db.a.cfg.Batch); err != nil {
+	if b.look, err = survey.look(ctx, tx, v.after, v.read.limit); err != nil {
 		return err
 	}
 	b.window = window{after: v.after, below: b.look.cut}

@@ -120,7 +120,10 @@ func (r *restitution) writeOf(st *staged, settled bool) statement {
 	}
 	table := t.QualifiedSource()
 	mine := "true"
-	if t.keyed {
+	switch {
+	case t.keyed && r.manyLocations():
+		mine = fmt.Sprintf("(%s = s.x_cur OR %s)", r.storedAt(t, "t"), r.orphaned(st))
+	case t.keyed:
 		mine = fmt.Sprintf("(%s OR %s)", r.ours(r.storedAt(t, "t")), r.orphaned(st))
 	}
 	return statement{
@@ -131,6 +134,16 @@ func (r *restitution) writeOf(st *staged, settled bool) statement {
 			return fmt.Sprintf("DELETE FROM %s t USING %s s WHERE %s AND %s AND %s", table, s.name, where, s.same("t"), mine)
 		},
 	}
+}
+
+// writes are the statements that write a table. Where an update cannot set a
+// column, the stored rows make room first.
+func (r *restitution) writes(st *staged, settled bool) []statement {
+	w := r.writeOf(st, settled)
+	if !st.stage.needsReplace() {
+		return []statement{w}
+	}
+	return []statement{{action: other, where: w.where, sql: w.remove}, w}
 }
 
 // settle looks at the rows of a table that were not written: those whose stored

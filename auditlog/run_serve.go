@@ -40,8 +40,10 @@ func (a *Applier) serve(ctx context.Context, goal *goal) error {
 	s.g, ctx = errgroup.WithContext(ctx)
 	s.g.Go(func() error { return s.listen(ctx, cancel) })
 	s.g.Go(func() error { return s.forward(ctx) })
-	for _, db := range a.databases {
-		s.g.Go(func() error { return s.reverse(ctx, db) })
+	if !a.cfg.ForwardOnly {
+		for _, db := range a.databases {
+			s.g.Go(func() error { return s.reverse(ctx, db) })
+		}
 	}
 	s.g.Go(func() error { return s.tend(ctx) })
 	if a.cfg.Delta != nil {

@@ -14,6 +14,9 @@ import (
 const (
 	// tendPause is how often logs are rotated and watched.
 	tendPause = time.Second
+	// databaseRounds is how many rounds pass between two looks at a database's log:
+	// with a schema per shard one look reads hundreds of tables' catalog rows.
+	databaseRounds = 5
 	// prunePause is how often tombstones and markers are pruned.
 	prunePause = 30 * time.Second
 	// keepMarkers is longer than any replica that a backfill reads may lag.
@@ -51,13 +54,16 @@ func (d *durable) get(direction store.Direction) *store.Position {
 func (s *service) tend(ctx context.Context) error {
 	t := &tender{s: s, watches: map[string]*Watch{}, links: map[string]*link{}}
 	defer t.close(ctx)
-	for s.pause(ctx, tendPause) {
-		prune := time.Since(t.pruned) > prunePause
+	for round := 0; s.pause(ctx, tendPause); round++ {
+		prune := round%databaseRounds == 0 && time.Since(t.pruned) > prunePause
 		err := t.side(ctx, SourceSide(s.a.cfg.Layout), nil, prune)
 		if stop := t.tell(ctx, "", err); stop != nil {
 			return stop
 		}
 		for _, db := range s.a.databases {
+			if round%databaseRounds != 0 {
+				continue
+			}
 			err := t.database(ctx, db, prune)
 			if stop := t.tell(ctx, db.name(), err); stop != nil {
 				return stop

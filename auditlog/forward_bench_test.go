@@ -1,0 +1,70 @@
+package auditlog_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// BenchmarkForward drains single-row transactions, spread over the keys, into four
+// databases. On a busy machine the CPU time says more than the rate: of the server's
+// processes and of this one, for each row.
+func BenchmarkForward(b *testing.B) {
+	const rows = 40_000
+	for _, c := range []struct {
+		name, schema string
+	}{{"plain", "app"}, {"schemas", "shard_%d"}} {
+		b.Run(c.name, func(b *testing.B) {
+			r := newRig(b, rigSpec{databases: 4, count: 64, schema: c.schema, tables: blocks()[:1],
+				ddl: `CREATE TABLE public.block (id uuid PRIMARY KEY, workspace_id uuid NOT NULL, n int, body text)`})
+			r.source.Exec(b, fmt.Sprintf(`INSERT INTO public.block SELECT md5(g::text)::uuid, md5((g %% 1000)::text)::uuid, g, repeat('x', 100) FROM generate_series(1, %d) g`, rows))
+			r.level(b)
+			r.source.Exec(b, "ANALYZE")
+			parent := r.source.Value(b, "SELECT pg_read_file('postmaster.pid', 0, 20)")
+			parent = parent[:strings.IndexByte(parent, '\n')]
+			for b.Loop() {
+				b.StopTimer()
+				for i := 0; i < rows; i += 5000 {
+					r.source.Exec(b, fmt.Sprintf(`DO $$ BEGIN FOR i IN %d..%d LOOP UPDATE public.block SET n = n + 1 WHERE id = md5(i::text)::uuid; COMMIT; END LOOP; END $$`, i+1, i+5000))
+				}
+				b.StartTimer()
+				start, used, ticks := time.Now(), cpu(b, parent), 0
+				for cut := true; cut; ticks++ {
+					cut = false
+					for _, t := range r.tick(b) {
+						cut = cut || t.Cut
+					}
+				}
+				b.ReportMetric(rows/time.Since(start).Seconds(), "rows/s")
+				b.ReportMetric(float64((cpu(b, parent)-used).Microseconds())/rows, "cpu-µs/row")
+				b.ReportMetric(float64(ticks), "ticks")
+			}
+		})
+	}
+}
+
+// cpu is the CPU time so far of this process and of a server's.
+func cpu(b *testing.B, postmaster string) time.Duration {
+	const tick = 10 * time.Millisecond // USER_HZ
+	var total time.Duration
+	all, err := filepath.Glob("/proc/[0-9]*/stat")
+	must(b, err)
+	for _, path := range all {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has just ended
+		}
+		f := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
+		if f[1] != postmaster && filepath.Base(filepath.Dir(path)) != fmt.Sprint(os.Getpid()) {
+			continue
+		}
+		var user, system int64
+		fmt.Sscan(f[11], &user)
+		fmt.Sscan(f[12], &system)
+		total += time.Duration(user+system) * tick
+	}
+	return total
+}

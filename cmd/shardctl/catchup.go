@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shardctl/shardctl/auditlog"
+	"github.com/shardctl/shardctl/internal/layout"
 	"github.com/shardctl/shardctl/migrate"
 	"github.com/shardctl/shardctl/verify"
 )
@@ -38,17 +39,19 @@ func (a *app) catchup(ctx context.Context, o auditlog.RunOptions) error {
 		return err
 	}
 	defer s.close(ctx)
-	if err := s.require("catchup", migrate.Installed, migrate.Backfilling, migrate.Backfilled, migrate.PartlyCutOver, migrate.CutOver, migrate.RolledBack); err != nil {
-		return err
-	}
-	l, err := s.layout(ctx)
+	l, err := s.catchupLayout(ctx)
 	if err != nil {
 		return err
 	}
-	v := verify.New(verify.Config{Layout: l, Source: s.sourceTarget(), Databases: s.databaseTargets()})
-	defer v.Close()
-	applier, err := auditlog.New(auditlog.Config{Layout: l, Source: s.sourceTarget(), Databases: s.databaseTargets(),
-		Observe: s.catchupEvents(), Delta: deltaChecker{v}})
+	cfg := auditlog.Config{Layout: l, Source: s.sourceTarget(), Databases: s.databaseTargets(), Observe: s.catchupEvents()}
+	if s.phase() == migrate.Completed {
+		cfg.ForwardOnly = true // the logs of the way back are gone
+	} else {
+		v := verify.New(verify.Config{Layout: l, Source: s.sourceTarget(), Databases: s.databaseTargets()})
+		defer v.Close()
+		cfg.Delta = deltaChecker{v}
+	}
+	applier, err := auditlog.New(cfg)
 	if err != nil {
 		return err
 	}
@@ -57,6 +60,22 @@ func (a *app) catchup(ctx context.Context, o auditlog.RunOptions) error {
 		return err
 	}
 	return s.finished("done")
+}
+
+// catchupLayout refuses a phase in which nothing is left to apply. After complete
+// that depends on the tables: everywhere tables may go on following the source.
+func (s *session) catchupLayout(ctx context.Context) (*layout.Layout, error) {
+	allowed := []migrate.Phase{migrate.Installed, migrate.Backfilling, migrate.Backfilled, migrate.PartlyCutOver, migrate.CutOver, migrate.RolledBack}
+	if s.phase() != migrate.Completed {
+		if err := s.require("catchup", allowed...); err != nil {
+			return nil, err
+		}
+	}
+	l, err := s.layout(ctx)
+	if err == nil && s.phase() == migrate.Completed && !s.followsSource(l) {
+		err = s.require("catchup", allowed...)
+	}
+	return l, err
 }
 
 // deltaChecker lets catch-up compare what it has applied, between its ticks.

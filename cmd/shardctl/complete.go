@@ -28,7 +28,8 @@ func newComplete(a *app) *cobra.Command {
 		Short: "End the rollback window",
 		Long: help(`Ends the rollback window: reverse capture is removed. The fences on the source and the
 placement guards on the databases stay, so that a forgotten writer is refused. The rows on
-the source stay too. Afterwards there is no way back.`,
+the source stay too. Where the source goes on owning everywhere tables, so do its audit log
+and the state, and catchup goes on. Afterwards there is no way back.`,
 			`  shardctl complete --yes`, "4", "5"),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
@@ -113,7 +114,9 @@ func (s *session) survey(ctx context.Context) (*preflight.Survey, error) {
 			if f.Fix != nil {
 				hint = "fix: " + *f.Fix
 			}
-			blocked = append(blocked, migrate.Refuse(f.ID, f.Object, f.Message, hint))
+			failure := migrate.Refuse(f.ID, f.Object, f.Message, hint)
+			failure.Exit = exitOf(f.ID)
+			blocked = append(blocked, failure)
 		}
 	}
 	if len(blocked) > 0 {
@@ -121,6 +124,18 @@ func (s *session) survey(ctx context.Context) (*preflight.Survey, error) {
 		return nil, blocked
 	}
 	return survey, nil
+}
+
+// exitOf keeps a server that cannot be reached, and a DSN that cannot be read, apart
+// from what was found on servers.
+func exitOf(finding string) int {
+	switch {
+	case strings.HasPrefix(finding, "connect."):
+		return migrate.ExitError
+	case strings.HasPrefix(finding, "dsn."):
+		return migrate.ExitUsage
+	}
+	return migrate.ExitRefused
 }
 
 // begin makes the state on the source: the migration's row, ownership, and the

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/rs/zerolog"
@@ -40,12 +41,31 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	if wantsJSON(args) {
+		a.Output = "json" // also for the error of a command line that cannot be parsed
+	}
 	err := root.ExecuteContext(ctx)
 	if err != nil && ctx.Err() != nil && migrate.ExitCode(err) == migrate.ExitError {
 		err = &migrate.Failure{Code: "interrupted", Message: "stopped, state saved", Hint: "run the command again to go on", Exit: migrate.ExitInterrupted}
 	}
 	a.printError(err)
 	return migrate.ExitCode(err)
+}
+
+// wantsJSON looks for -o json, or its variable, without parsing the rest.
+func wantsJSON(args []string) bool {
+	wants := os.Getenv("SHARDCTL_OUTPUT") == "json"
+	for i, arg := range args {
+		switch {
+		case arg == "--":
+			return wants
+		case arg == "-o" || arg == "--output":
+			wants = i+1 < len(args) && args[i+1] == "json"
+		case strings.HasPrefix(arg, "--output="), strings.HasPrefix(arg, "-o"):
+			wants = slices.Contains([]string{"--output=json", "-ojson", "-o=json"}, arg)
+		}
+	}
+	return wants
 }
 
 func newRoot(a *app) *cobra.Command {
@@ -60,7 +80,19 @@ audit log, catch-up, backfill, verification, a timed cutover, and the way back.
 Every command can be killed at any moment and simply run again.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		Args:          cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			hint := "see shardctl --help"
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				hint = "did you mean " + near[0] + "?"
+			}
+			return migrate.Usage("usage.command", args[0], "there is no such command", hint)
+		},
 	}
+	root.SuggestionsMinimumDistance = 2
 	root.CompletionOptions.HiddenDefaultCmd = true
 	f := root.PersistentFlags()
 	f.StringVarP(&a.File, "file", "f", "shardctl.yaml", "the spec")
@@ -71,7 +103,7 @@ Every command can be killed at any moment and simply run again.`,
 	f.BoolVar(&a.Yes, "yes", false, "do not ask; needed off a terminal where a command asks")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.setUp(cmd) }
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return migrate.Usage("usage.flag", "", err.Error(), "see shardctl "+cmd.Name()+" --help")
+		return migrate.Usage("usage.flag", "", err.Error(), "see "+cmd.CommandPath()+" --help")
 	})
 	for _, c := range commands(a) {
 		root.AddCommand(c)
@@ -118,5 +150,5 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return migrate.Usage("usage.argument", args[0], "unknown argument", "see shardctl "+cmd.Name()+" --help")
+	return migrate.Usage("usage.argument", args[0], "unknown argument", "see "+cmd.CommandPath()+" --help")
 }

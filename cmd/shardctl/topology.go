@@ -21,7 +21,7 @@ func newTopology(a *app) *cobra.Command {
 		Long: help("The topology document says for each logical shard which database and schema owns it now.",
 			`  shardctl topology show -o json
   shardctl topology push --yes`, "4", "5"),
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return migrate.Usage("usage.argument", "shardctl topology", "say show or push", "see shardctl topology --help")
 		},

@@ -27,9 +27,9 @@ func (j *trip) complete() {
 	}
 }
 
-// stays reports whether a difference on the source is one that the docs say stays: the
-// state; fences on the tables that moved; the capture of everywhere tables, which the
-// source still owns; lanes of the moved tables' sequences.
+// stays reports whether a difference on the source is one that complete's help says
+// stays: fences on the tables that moved; the audit log and the state, since the source
+// still owns an everywhere table; lanes of the moved tables' sequences.
 func stays(migration, line string) bool {
 	ours := "shardctl_" + migration
 	for _, pattern := range []string{
@@ -38,7 +38,7 @@ func stays(migration, line string) bool {
 		`^\+ source: index CREATE (UNIQUE )?INDEX \S+ ON shardctl\.`,
 		`^\+ source: comment on .* shardctl`,
 		`^\+ source: trigger ` + ours + `_fence_(truncate_)?[0-9]+ on (public\.)?(block|comment) `,
-		`^\+ source: trigger ` + ours + `_(capture|truncate) on (public\.)?plan `,
+		`^\+ source: trigger ` + ours + `_(capture|truncate) on `,
 		`^[-+] source: sequence (public\.)?comment_id_seq `,
 		`^\+ source: comment on trigger ` + ours,
 	} {

@@ -19,7 +19,7 @@ var eightOnFour = shape{
 // eight writers that work through the pooler all the time.
 func TestJourney(t *testing.T) {
 	w := newWorld(t, eightOnFour)
-	seen := watchProcesses()
+	seen := watchProcesses(t)
 	c := w.startCrowd(t)
 	j := &trip{t: t, w: w, c: c, before: w.catalogs()}
 	j.start()
@@ -176,8 +176,9 @@ func (j *trip) rollback() {
 	j.topology("source")
 }
 
-// turn switches traffic. What the clients saw of it must stay within bounds: the spec's
-// max_pause, and as much again for a machine that is busy with other tests.
+// turn switches traffic. What the clients saw of it must stay within the spec's max_pause,
+// which is long enough for a machine that is busy with other tests; what an idle one takes
+// is in the log.
 func (j *trip) turn(command, phase string) {
 	t, w := j.t, j.w
 	j.c.healthy(t)
@@ -194,7 +195,7 @@ func (j *trip) turn(command, phase string) {
 	}
 	pause := j.c.longest(from, time.Now())
 	t.Logf("%s: routers held %s ms, the longest request took %s", command, text(doc, "pause_ms.router"), pause.Round(time.Millisecond))
-	if pause > 4*time.Second {
+	if pause > maxPause {
 		t.Errorf("a writer waited %s for the %s", pause, command)
 	}
 	w.status(t, phase)

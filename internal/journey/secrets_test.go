@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,13 +16,19 @@ import (
 // watchProcesses looks all the time for the password in the command lines of all
 // processes, the watchdog's included. The function that it gives ends that and tells
 // where it was seen, and how often it could look.
-func watchProcesses() (end func() (where []string, looks int)) {
+func watchProcesses(t testing.TB) (end func() (where []string, looks int)) {
 	stop, done := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	finish := func() {
+		once.Do(func() { close(stop) })
+		<-done
+	}
+	t.Cleanup(finish)
 	var where []string
 	looks := 0
 	go func() {
 		defer close(done)
-		poll := time.NewTicker(20 * time.Millisecond)
+		poll := time.NewTicker(50 * time.Millisecond)
 		defer poll.Stop()
 		for {
 			select {
@@ -42,8 +49,7 @@ func watchProcesses() (end func() (where []string, looks int)) {
 		}
 	}()
 	return func() ([]string, int) {
-		close(stop)
-		<-done
+		finish()
 		return where, looks
 	}
 }

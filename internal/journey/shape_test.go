@@ -22,6 +22,9 @@ type shape struct {
 	extra     string        // lines of the spec
 }
 
+// maxPause is the spec's.
+const maxPause = 10 * time.Second
+
 const (
 	plans               = 60
 	workspacesPerWriter = 16
@@ -114,12 +117,12 @@ databases:
   - name: public.plan
     everywhere: true
 sequences: stride
-cutover: {max_pause: 2s, verify_max_age: 1h, rollback_window: 1h}
+cutover: {max_pause: %s, verify_max_age: 1h, rollback_window: 1h}
 topology:
   - driver: pgbouncer
     instances: [{admin_dsn: "${PGB_ADMIN}", databases_file: "%s"}]
     entries: [{database: "%s", to: primary}]
   - driver: file
     path: "%s"
-%s`, s.migration, &dsns, len(s.home), s.schema, &placement, &key, &derived, databasesFile, entry, topologyFile, s.extra)
+%s`, s.migration, &dsns, len(s.home), s.schema, &placement, &key, &derived, maxPause, databasesFile, entry, topologyFile, s.extra)
 }

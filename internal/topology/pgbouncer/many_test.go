@@ -1,0 +1,46 @@
+package pgbouncer_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/pgtest"
+)
+
+// testManyEntries drives 480 entries, held all at once and one by one.
+func testManyEntries(t *testing.T, dbs []*pgtest.Database) {
+	for name, extra := range map[string]string{"bare": "", "by entry": "other = {source}\n"} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, dbs, 480, 1, lines(480)+extra)
+			r := w.router()
+			busy := w.begin(0, "app_479")
+			busy.commit()
+			var took [4]time.Duration
+			for epoch := range 3 {
+				doc := w.document(int64(epoch+1), []string{"", "db0 db1"}[epoch%2])
+				for n, step := range []func() error{
+					func() error { return r.Pause(t.Context()) },
+					func() error { return r.Commit(t.Context(), doc) },
+					func() error { return r.ReadBack(t.Context(), doc) },
+					func() error { return r.Resume(t.Context()) },
+				} {
+					began := time.Now()
+					if err := step(); err != nil {
+						t.Fatal(err)
+					}
+					took[n] = time.Since(began)
+				}
+				for _, entry := range []string{"app_000", "app_479"} {
+					if got := w.leadsTo(0, entry); got != doc.Shards[0].DBName && got != doc.Shards[479].DBName {
+						t.Errorf("%s leads to %s", entry, got)
+					}
+				}
+			}
+			t.Logf("pause %s, commit %s, read back %s, resume %s", took[0], took[1], took[2], took[3])
+			if findings, err := r.Probe(t.Context(), w.document(9, "db0 db1")); err != nil || len(findings) > 0 {
+				t.Error(errors.Join(err), findings)
+			}
+		})
+	}
+}

@@ -163,6 +163,31 @@ func TestAnInterruptedPassGoesOn(t *testing.T) {
 	}
 }
 
+// A pass that goes on rests on the rounds since its beginning. If they broke
+// meanwhile, another one begins.
+func TestAnInterruptedPassWhoseRoundsBrokeBeginsAnew(t *testing.T) {
+	t.Parallel()
+	w := blockWorld(t)
+	ctx, stop := context.WithCancel(t.Context())
+	w.verifier.cfg.Observe = func(e Event) {
+		if e.Kind == Reading && e.Table == "public.comment" {
+			stop()
+		}
+	}
+	if _, err := w.verifier.Full(ctx); !errors.Is(err, context.Canceled) {
+		t.Fatalf("interrupted: %v", err)
+	}
+	w.verifier.cfg.Observe = nil
+	w.save(0, store.Forward, store.FirstSnapshot)
+	w.catchUp(1)
+	if r := w.full(); r.State != Clean || r.RowsCompared != 3010 {
+		t.Errorf("%+v", r)
+	}
+	if n := w.source.Value(t, "SELECT count(*) FROM shardctl.verify_pass"); n != "2" {
+		t.Errorf("%s passes are recorded", n)
+	}
+}
+
 func TestForgetLeavesNothing(t *testing.T) {
 	t.Parallel()
 	w := blockWorld(t)

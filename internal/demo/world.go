@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -106,7 +107,7 @@ tables:
     version: version
   - name: public.comment
     key: {from: public.block, via: block_id, store_as: workspace_id}
-cutover: {max_pause: 4s, verify_max_age: 1h, rollback_window: 1h}
+cutover: {max_pause: %s, verify_max_age: 1h, rollback_window: 1h}
 topology:
   - driver: pgbouncer
     instances: [{admin_dsn: %q, databases_file: %s}]
@@ -114,12 +115,18 @@ topology:
   - driver: file
     path: %s
 `, w.source.DSN("postgres"), w.targets[0].DSN("postgres"), w.targets[1].DSN("postgres"), w.shards, half-1, half, w.shards-1,
-		w.bouncer.AdminDSN(), w.bouncer.DatabasesFile, filepath.Join(w.dir, "topology.json"))
+		w.maxPause(), w.bouncer.AdminDSN(), w.bouncer.DatabasesFile, filepath.Join(w.dir, "topology.json"))
 	path := filepath.Join(w.dir, "shardctl.yaml")
 	if err := os.WriteFile(path, []byte(spec), 0o600); err != nil {
 		return "", fmt.Errorf("write the demo's spec: %w", err)
 	}
 	return path, nil
+}
+
+// maxPause is what a switch may take at most. Five servers and the writer share this
+// machine with it, and each location costs a few milliseconds to open.
+func (w *world) maxPause() time.Duration {
+	return 4*time.Second + time.Duration(w.shards)*25*time.Millisecond
 }
 
 // session opens a direct session.

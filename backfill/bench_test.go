@@ -14,6 +14,7 @@ import (
 
 	"github.com/shardctl/shardctl/backfill"
 	"github.com/shardctl/shardctl/internal/layout"
+	"github.com/shardctl/shardctl/internal/pgtest"
 	"github.com/shardctl/shardctl/migrate"
 )
 
@@ -66,7 +67,7 @@ func BenchmarkCopy(b *testing.B) {
 	if n, err := strconv.Atoi(os.Getenv("SHARDCTL_BENCH_ROWS")); err == nil {
 		rows = n
 	}
-	f := newFixture(b, wide(rows))
+	f := (&pool{pgtest.NewDatabases(b, 5)}).fixture(b, wide(rows))
 	f.source.Exec(b, "VACUUM ANALYZE block")
 	table := f.l.Tables[0]
 	ways := map[string]func(){

@@ -8,8 +8,15 @@ import (
 	"github.com/shardctl/shardctl/migrate"
 )
 
-func TestEveryRowArrivesAtItsPlace(t *testing.T) {
+// TestCopying runs one after the other what would each need databases of its own.
+func TestCopying(t *testing.T) {
 	t.Parallel()
+	newPool(t).run(t,
+		scenario{"EveryRowArrivesAtItsPlace", testEveryRowArrivesAtItsPlace},
+	)
+}
+
+func testEveryRowArrivesAtItsPlace(t *testing.T, p *pool) {
 	for _, c := range []struct {
 		name  string
 		setup setup
@@ -28,8 +35,7 @@ func TestEveryRowArrivesAtItsPlace(t *testing.T) {
 		{"empty tables", blocks(0), backfill.Live},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t, c.setup)
+			f := p.fixture(t, c.setup)
 			cfg := f.live(3)
 			cfg.Mode = c.mode
 			res := f.run(t, cfg)

@@ -9,9 +9,20 @@ import (
 	"github.com/shardctl/shardctl/internal/pgtest"
 )
 
-func TestFastCopiesWhileTicksWait(t *testing.T) {
+// TestFast runs one after the other what would each need databases of its own.
+func TestFast(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, blocks(2000))
+	newPool(t).run(t,
+		scenario{"FastCopiesWhileTicksWait", testFastCopiesWhileTicksWait},
+		scenario{"DoubledRowsDoNotKeepAKeyFromBeingBuilt", testDoubledRowsDoNotKeepAKeyFromBeingBuilt},
+		scenario{"FastIsRefusedWhereThereAreRows", testFastIsRefusedWhereThereAreRows},
+		scenario{"FastGivesWayWhenTheLogFills", testFastGivesWayWhenTheLogFills},
+		scenario{"AChunkReadBeforeTheCopyBeganAnewIsThrownAway", testAChunkReadBeforeTheCopyBeganAnewIsThrownAway},
+	)
+}
+
+func testFastCopiesWhileTicksWait(t *testing.T, p *pool) {
+	f := p.fixture(t, blocks(2000))
 	cfg := f.fast(5)
 	cfg.OnCommitted(atChunk(1, func(backfill.Chunk, string) {
 		for d, db := range f.databases {
@@ -28,9 +39,8 @@ func TestFastCopiesWhileTicksWait(t *testing.T) {
 	f.check(t)
 }
 
-func TestDoubledRowsDoNotKeepAKeyFromBeingBuilt(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, blocks(500))
+func testDoubledRowsDoNotKeepAKeyFromBeingBuilt(t *testing.T, p *pool) {
+	f := p.fixture(t, blocks(500))
 	cfg := f.fast(1000)
 	var doubled atomic.Int32
 	cfg.OnBuilding(func(d string) {
@@ -48,9 +58,8 @@ func TestDoubledRowsDoNotKeepAKeyFromBeingBuilt(t *testing.T) {
 	}
 }
 
-func TestFastIsRefusedWhereThereAreRows(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, blocks(500))
+func testFastIsRefusedWhereThereAreRows(t *testing.T, p *pool) {
+	f := p.fixture(t, blocks(500))
 	f.tick(t, 1, 2, 3, 4, 5, 6, 7, 8)
 	_, err := backfill.Run(context.Background(), f.fast(5))
 	refusal(t, err, "backfill.mode")
@@ -64,10 +73,9 @@ func TestFastIsRefusedWhereThereAreRows(t *testing.T) {
 	}
 }
 
-func TestFastGivesWayWhenTheLogFills(t *testing.T) {
-	t.Parallel()
+func testFastGivesWayWhenTheLogFills(t *testing.T, p *pool) {
 	s := blocks(3000)
-	f := newFixture(t, s)
+	f := p.fixture(t, s)
 	f.spec.Capture.LogSoftLimit = 1 << 20
 	cfg := f.fast(2)
 	cfg.Workers = 1
@@ -103,9 +111,8 @@ func TestFastGivesWayWhenTheLogFills(t *testing.T) {
 	f.keysAreThere(t)
 }
 
-func TestAChunkReadBeforeTheCopyBeganAnewIsThrownAway(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, blocks(500))
+func testAChunkReadBeforeTheCopyBeganAnewIsThrownAway(t *testing.T, p *pool) {
+	f := p.fixture(t, blocks(500))
 	cfg := f.live(1000)
 	var opened atomic.Int32
 	cfg.OnOpened(func(backfill.Chunk) { opened.Add(1) })

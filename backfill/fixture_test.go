@@ -58,15 +58,44 @@ func blocks(rows int) setup {
 
 func name(n string) migrate.TableName { return migrate.TableName{Schema: "public", Name: n} }
 
-func newFixture(t testing.TB, s setup) *fixture {
+// pool is a set of databases that scenarios use one after the other: to make
+// databases takes longer than to use them.
+type pool struct{ all []*pgtest.Database }
+
+func newPool(t testing.TB) *pool { return &pool{pgtest.NewDatabases(t, 4)} }
+
+// scenario is a test on databases of a pool.
+type scenario struct {
+	name string
+	run  func(*testing.T, *pool)
+}
+
+func (p *pool) run(t *testing.T, scenarios ...scenario) {
+	for _, s := range scenarios {
+		t.Run(s.name, func(t *testing.T) { s.run(t, p) })
+	}
+}
+
+// wipe removes everything from the databases.
+func (p *pool) wipe(t testing.TB) {
+	for _, db := range p.all {
+		db.Exec(t, `DO $$ DECLARE s text; BEGIN
+			FOR s IN SELECT nspname FROM pg_namespace WHERE nspname <> 'information_schema' AND nspname NOT LIKE 'pg\_%' LOOP
+				EXECUTE format('DROP SCHEMA %I CASCADE', s);
+			END LOOP; CREATE SCHEMA public; END $$`)
+	}
+}
+
+func (p *pool) fixture(t testing.TB, s setup) *fixture {
 	t.Helper()
+	p.wipe(t)
 	if s.schema == "" {
 		s.schema = "app"
 	}
 	if s.databases == 0 {
 		s.databases = 2
 	}
-	all := pgtest.NewDatabases(t, s.databases+1)
+	all := p.all[:s.databases+1]
 	f := &fixture{source: all[0], databases: map[string]*pgtest.Database{}, spec: &migrate.Spec{
 		Migration: "m", Tables: s.tables, Shards: migrate.Shards{Count: s.shards, Schema: s.schema, Hash: "postgres"}}}
 	f.source.Exec(t, s.ddl)

@@ -13,6 +13,25 @@ import (
 	"github.com/shardctl/shardctl/migrate"
 )
 
+// TestLive runs one after the other what would each need databases of its own.
+func TestLive(t *testing.T) {
+	t.Parallel()
+	newPool(t).run(t,
+		scenario{"ARowDeletedBetweenReadAndWriteStaysDead", testARowDeletedBetweenReadAndWriteStaysDead},
+		scenario{"ANewerRowIsNotOverwritten", testANewerRowIsNotOverwritten},
+		scenario{"ADeletedAndReinsertedRowIsTheNewOne", testADeletedAndReinsertedRowIsTheNewOne},
+		scenario{"AWorkerThatWakesUpAfterPruningReadsAgain", testAWorkerThatWakesUpAfterPruningReadsAgain},
+		scenario{"ARowThatMovedIntoAnotherChunkIsThereOnce", testARowThatMovedIntoAnotherChunkIsThereOnce},
+		scenario{"AKeyCommittedWhileAChunkIsWrittenStartsItAgain", testAKeyCommittedWhileAChunkIsWrittenStartsItAgain},
+		scenario{"AHigherVersionReplacesARowOfAnEarlierChunk", testAHigherVersionReplacesARowOfAnEarlierChunk},
+		scenario{"ARewriteStartsTheTableAnew", testARewriteStartsTheTableAnew},
+		scenario{"ATruncateBetweenReadAndWriteLeavesNothingBehind", testATruncateBetweenReadAndWriteLeavesNothingBehind},
+		scenario{"AColumnThatChangesStopsClearly", testAColumnThatChangesStopsClearly},
+		scenario{"RowsWithoutAKey", testRowsWithoutAKey},
+		scenario{"Version13ReadsListsOfPages", testVersion13ReadsListsOfPages},
+	)
+}
+
 // first calls f with the first chunk and database only.
 func first(f func(backfill.Chunk, string)) func(backfill.Chunk, string) {
 	var once sync.Once
@@ -29,9 +48,8 @@ func atChunk(no int, f func(backfill.Chunk, string)) func(backfill.Chunk, string
 	}
 }
 
-func TestARowDeletedBetweenReadAndWriteStaysDead(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, blocks(2000))
+func testARowDeletedBetweenReadAndWriteStaysDead(t *testing.T, p *pool) {
+	f := p.fixture(t, blocks(2000))
 	cfg := f.live(5)
 	cfg.OnBefore(first(func(backfill.Chunk, string) {
 		f.source.Exec(t, "DELETE FROM block WHERE id <= 20")
@@ -49,9 +67,8 @@ func ids(from, to int64) []int64 {
 	return out
 }
 
-func TestANewerRowIsNotOverwritten(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, blocks(2000))
+func testANewerRowIsNotOverwritten(t *testing.T, p *pool) {
+	f := p.fixture(t, blocks(2000))
 	cfg := f.live(5)
 	cfg.OnBefore(first(func(backfill.Chunk, string) {
 		// Also to another shard, on another database: the old place has a tombstone.
@@ -62,9 +79,8 @@ func TestANewerRowIsNotOverwritten(t *testing.T) {
 	f.check(t)
 }
 
-func TestADeletedAndReinsertedRowIsTheNewOne(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, blocks(2000))
+func testADeletedAndReinsertedRowIsTheNewOne(t *testing.T, p *pool) {
+	f := p.fixture(t, blocks(2000))
 	f.spec.Tables[0].Version = "version"
 	f.load(t)
 	cfg := f.live(5)
@@ -76,9 +92,8 @@ func TestADeletedAndReinsertedRowIsTheNewOne(t *testing.T) {
 	f.check(t)
 }
 
-func TestAWorkerThatWakesUpAfterPruningReadsAgain(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, blocks(2000))
+func testAWorkerThatWakesUpAfterPruningReadsAgain(t *testing.T, p *pool) {
+	f := p.fixture(t, blocks(2000))
 	cfg := f.live(5)
 	var opened atomic.Int32
 	cfg.OnOpened(func(c backfill.Chunk) {
@@ -101,9 +116,8 @@ func TestAWorkerThatWakesUpAfterPruningReadsAgain(t *testing.T) {
 	}
 }
 
-func TestARowThatMovedIntoAnotherChunkIsThereOnce(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, blocks(2000))
+func testARowThatMovedIntoAnotherChunkIsThereOnce(t *testing.T, p *pool) {
+	f := p.fixture(t, blocks(2000))
 	cfg := f.live(5)
 	cfg.OnCommitted(atChunk(1, func(backfill.Chunk, string) {
 		f.source.Exec(t, "UPDATE block SET note = repeat('moved', 30) WHERE id <= 20")
@@ -113,9 +127,8 @@ func TestARowThatMovedIntoAnotherChunkIsThereOnce(t *testing.T) {
 	f.check(t)
 }
 
-func TestAKeyCommittedWhileAChunkIsWrittenStartsItAgain(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, blocks(300))
+func testAKeyCommittedWhileAChunkIsWrittenStartsItAgain(t *testing.T, p *pool) {
+	f := p.fixture(t, blocks(300))
 	cfg := f.live(1000)
 	var raced atomic.Int32
 	cfg.OnJudged(first(func(_ backfill.Chunk, database string) {
@@ -132,9 +145,8 @@ func TestAKeyCommittedWhileAChunkIsWrittenStartsItAgain(t *testing.T) {
 	}
 }
 
-func TestAHigherVersionReplacesARowOfAnEarlierChunk(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, blocks(2000))
+func testAHigherVersionReplacesARowOfAnEarlierChunk(t *testing.T, p *pool) {
+	f := p.fixture(t, blocks(2000))
 	f.spec.Tables[0].Version = "version"
 	f.load(t)
 	cfg := f.live(5)
@@ -146,12 +158,10 @@ func TestAHigherVersionReplacesARowOfAnEarlierChunk(t *testing.T) {
 	f.check(t) // without a tick
 }
 
-func TestARewriteStartsTheTableAnew(t *testing.T) {
-	t.Parallel()
+func testARewriteStartsTheTableAnew(t *testing.T, p *pool) {
 	for _, mode := range []backfill.Mode{backfill.Live, backfill.Fast} {
 		t.Run(string(mode), func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t, blocks(3000))
+			f := p.fixture(t, blocks(3000))
 			f.source.Exec(t, "DELETE FROM block WHERE id % 2 = 0")
 			cfg := f.live(4)
 			cfg.Mode = mode
@@ -172,9 +182,8 @@ func TestARewriteStartsTheTableAnew(t *testing.T) {
 	}
 }
 
-func TestATruncateBetweenReadAndWriteLeavesNothingBehind(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, blocks(2000))
+func testATruncateBetweenReadAndWriteLeavesNothingBehind(t *testing.T, p *pool) {
+	f := p.fixture(t, blocks(2000))
 	cfg := f.live(5)
 	cfg.OnBefore(first(func(backfill.Chunk, string) {
 		f.source.Exec(t, "TRUNCATE block; INSERT INTO block VALUES (7, 7, 'after', 1)")
@@ -190,9 +199,8 @@ func TestATruncateBetweenReadAndWriteLeavesNothingBehind(t *testing.T) {
 	f.check(t)
 }
 
-func TestAColumnThatChangesStopsClearly(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, blocks(3000))
+func testAColumnThatChangesStopsClearly(t *testing.T, p *pool) {
+	f := p.fixture(t, blocks(3000))
 	cfg := f.live(4)
 	cfg.OnCommitted(first(func(backfill.Chunk, string) { f.source.Exec(t, "ALTER TABLE block ALTER version TYPE bigint") }))
 	_, err := backfill.Run(context.Background(), cfg)
@@ -215,8 +223,7 @@ func refusal(t *testing.T, err error, code string) {
 	}
 }
 
-func TestRowsWithoutAKey(t *testing.T) {
-	t.Parallel()
+func testRowsWithoutAKey(t *testing.T, p *pool) {
 	for _, c := range []struct {
 		policy  migrate.Stray
 		code    string
@@ -227,12 +234,11 @@ func TestRowsWithoutAKey(t *testing.T) {
 		{migrate.Stray{Policy: "shard", Shard: 3}, "", 0},
 	} {
 		t.Run(c.policy.Policy, func(t *testing.T) {
-			t.Parallel()
 			s := blocks(500)
 			s.ddl = strings.Replace(s.ddl, "ws bigint NOT NULL", "ws bigint", 1) + "; UPDATE block SET ws = NULL WHERE id <= 10"
 			s.target = map[string]string{"block": strings.Replace(blockColumns, " NOT NULL", "", 1)}
 			s.tables[0].NullKeys = c.policy
-			f := newFixture(t, s)
+			f := p.fixture(t, s)
 			res, err := backfill.Run(context.Background(), f.live(2))
 			if c.code != "" {
 				refusal(t, err, c.code)
@@ -247,9 +253,8 @@ func TestRowsWithoutAKey(t *testing.T) {
 	}
 }
 
-func TestVersion13ReadsListsOfPages(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, blocks(3000))
+func testVersion13ReadsListsOfPages(t *testing.T, p *pool) {
+	f := p.fixture(t, blocks(3000))
 	cfg := f.live(4)
 	cfg.PretendVersion(130000)
 	f.run(t, cfg)

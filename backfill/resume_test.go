@@ -13,11 +13,26 @@ import (
 	"github.com/shardctl/shardctl/migrate"
 )
 
+// TestResuming runs one after the other what would each need databases of its own.
+func TestResuming(t *testing.T) {
+	t.Parallel()
+	newPool(t).run(t,
+		scenario{"AStoppedRunGoesOnWhereItWas", testAStoppedRunGoesOnWhereItWas},
+		scenario{"AChunkOfADeadProcessIsTakenOver", testAChunkOfADeadProcessIsTakenOver},
+		scenario{"AChunkWithoutAHeartbeatIsTakenOver", testAChunkWithoutAHeartbeatIsTakenOver},
+		scenario{"SessionsThatAreEndedAreOpenedAgain", testSessionsThatAreEndedAreOpenedAgain},
+		scenario{"TwoProcessesShareTheWork", testTwoProcessesShareTheWork},
+		scenario{"WhatADatabaseLostIsCopiedAgain", testWhatADatabaseLostIsCopiedAgain},
+		scenario{"DatabasesOneAfterTheOther", testDatabasesOneAfterTheOther},
+		scenario{"PhasesAndOwnersAreRespected", testPhasesAndOwnersAreRespected},
+		scenario{"WhatFollowsTheCopyWaitsForATick", testWhatFollowsTheCopyWaitsForATick},
+	)
+}
+
 const ledger = "SELECT plan, table_no, chunk, at FROM shardctl.ledger ORDER BY 1, 2, 3"
 
-func TestAStoppedRunGoesOnWhereItWas(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, blocks(3000))
+func testAStoppedRunGoesOnWhereItWas(t *testing.T, p *pool) {
+	f := p.fixture(t, blocks(3000))
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	cfg := f.live(2)
@@ -63,17 +78,15 @@ func killed(t *testing.T, f *fixture, backend string) {
 	}
 }
 
-func TestAChunkOfADeadProcessIsTakenOver(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, blocks(3000))
+func testAChunkOfADeadProcessIsTakenOver(t *testing.T, p *pool) {
+	f := p.fixture(t, blocks(3000))
 	killed(t, f, "backend_pid = 1, backend_start = now()")
 	f.run(t, f.live(2))
 	f.check(t)
 }
 
-func TestAChunkWithoutAHeartbeatIsTakenOver(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, blocks(3000))
+func testAChunkWithoutAHeartbeatIsTakenOver(t *testing.T, p *pool) {
+	f := p.fixture(t, blocks(3000))
 	session := f.source.Connect(t)
 	var pid string
 	must(t, session.QueryRow(context.Background(), "SELECT pg_backend_pid()::text").Scan(&pid))
@@ -101,9 +114,8 @@ func TestAChunkWithoutAHeartbeatIsTakenOver(t *testing.T) {
 	f.check(t)
 }
 
-func TestSessionsThatAreEndedAreOpenedAgain(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, blocks(3000))
+func testSessionsThatAreEndedAreOpenedAgain(t *testing.T, p *pool) {
+	f := p.fixture(t, blocks(3000))
 	cfg := f.live(2)
 	const end = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'shardctl backfill%'"
 	var ended atomic.Int32
@@ -122,12 +134,10 @@ func TestSessionsThatAreEndedAreOpenedAgain(t *testing.T) {
 	}
 }
 
-func TestTwoProcessesShareTheWork(t *testing.T) {
-	t.Parallel()
+func testTwoProcessesShareTheWork(t *testing.T, p *pool) {
 	for _, mode := range []backfill.Mode{backfill.Live, backfill.Fast} {
 		t.Run(string(mode), func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t, blocks(4000))
+			f := p.fixture(t, blocks(4000))
 			var wg sync.WaitGroup
 			errs := make([]error, 2)
 			var chunks [2]atomic.Int32
@@ -158,9 +168,8 @@ func TestTwoProcessesShareTheWork(t *testing.T) {
 	}
 }
 
-func TestWhatADatabaseLostIsCopiedAgain(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, blocks(2000))
+func testWhatADatabaseLostIsCopiedAgain(t *testing.T, p *pool) {
+	f := p.fixture(t, blocks(2000))
 	f.run(t, f.live(3))
 	f.databases["db1"].Exec(t, "DELETE FROM shardctl.ledger WHERE chunk = 2")
 	f.databases["db1"].Exec(t, "DELETE FROM app.block WHERE id BETWEEN 400 AND 700")
@@ -181,9 +190,8 @@ func TestWhatADatabaseLostIsCopiedAgain(t *testing.T) {
 	}
 }
 
-func TestDatabasesOneAfterTheOther(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, family(""))
+func testDatabasesOneAfterTheOther(t *testing.T, p *pool) {
+	f := p.fixture(t, family(""))
 	cfg := f.live(2)
 	cfg.Only = []string{"db1"}
 	if res := f.run(t, cfg); res.Phase != migrate.Backfilling {
@@ -200,9 +208,8 @@ func TestDatabasesOneAfterTheOther(t *testing.T) {
 	f.check(t)
 }
 
-func TestPhasesAndOwnersAreRespected(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, blocks(100))
+func testPhasesAndOwnersAreRespected(t *testing.T, p *pool) {
+	f := p.fixture(t, blocks(100))
 	for phase, code := range map[migrate.Phase]string{migrate.New: "phase.order", migrate.Prepared: "phase.order", migrate.Completed: "phase.order"} {
 		f.source.Exec(t, "UPDATE shardctl.migration SET phase = $1", string(phase))
 		_, err := backfill.Run(context.Background(), f.config())
@@ -227,9 +234,8 @@ func (x *finisher) Finish(_ context.Context, database string) error {
 	return nil
 }
 
-func TestWhatFollowsTheCopyWaitsForATick(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, blocks(500))
+func testWhatFollowsTheCopyWaitsForATick(t *testing.T, p *pool) {
+	f := p.fixture(t, blocks(500))
 	fin := &finisher{}
 	cfg := f.live(5)
 	cfg.Finisher = fin

@@ -11,9 +11,21 @@ import (
 	"github.com/shardctl/shardctl/migrate"
 )
 
-func TestPauseHoldsARunAndResumeLetsItGoOn(t *testing.T) {
+// TestThrottle runs one after the other what would each need databases of its own.
+func TestThrottle(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, blocks(2000))
+	newPool(t).run(t,
+		scenario{"PauseHoldsARunAndResumeLetsItGoOn", testPauseHoldsARunAndResumeLetsItGoOn},
+		scenario{"CatchupThatLagsHoldsALiveRun", testCatchupThatLagsHoldsALiveRun},
+		scenario{"HeldTicksDoNotHoldAFastRun", testHeldTicksDoNotHoldAFastRun},
+		scenario{"WhatCannotBeMeasuredHolds", testWhatCannotBeMeasuredHolds},
+		scenario{"RateIsKept", testRateIsKept},
+		scenario{"ProgressGoesOnlyUp", testProgressGoesOnlyUp},
+	)
+}
+
+func testPauseHoldsARunAndResumeLetsItGoOn(t *testing.T, p *pool) {
+	f := p.fixture(t, blocks(2000))
 	ctx := context.Background()
 	must(t, backfill.SetPaused(ctx, f.conn, "m", true, "ann"))
 	message := make(chan string, 10)
@@ -39,9 +51,8 @@ func TestPauseHoldsARunAndResumeLetsItGoOn(t *testing.T) {
 	f.check(t)
 }
 
-func TestCatchupThatLagsHoldsALiveRun(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, blocks(2000))
+func testCatchupThatLagsHoldsALiveRun(t *testing.T, p *pool) {
+	f := p.fixture(t, blocks(2000))
 	f.spec.Throttle.MaxCatchupLag = 10 * time.Millisecond
 	f.source.Exec(t, "INSERT INTO shardctl.m_log_1_1 DEFAULT VALUES")
 	message := make(chan string, 10)
@@ -64,18 +75,16 @@ func TestCatchupThatLagsHoldsALiveRun(t *testing.T) {
 	f.check(t)
 }
 
-func TestHeldTicksDoNotHoldAFastRun(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, blocks(2000))
+func testHeldTicksDoNotHoldAFastRun(t *testing.T, p *pool) {
+	f := p.fixture(t, blocks(2000))
 	f.spec.Throttle.MaxCatchupLag = 10 * time.Millisecond
 	f.source.Exec(t, "INSERT INTO shardctl.m_log_1_1 DEFAULT VALUES")
 	f.run(t, f.fast(2))
 	f.check(t)
 }
 
-func TestWhatCannotBeMeasuredHolds(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, blocks(500))
+func testWhatCannotBeMeasuredHolds(t *testing.T, p *pool) {
+	f := p.fixture(t, blocks(500))
 	f.spec.Throttle.MaxCatchupLag = time.Minute
 	f.source.Exec(t, "ALTER TABLE shardctl.m_log_1_0 RENAME TO away")
 	cfg := f.live(2)
@@ -98,9 +107,8 @@ func TestWhatCannotBeMeasuredHolds(t *testing.T) {
 	f.check(t)
 }
 
-func TestRateIsKept(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, blocks(1500))
+func testRateIsKept(t *testing.T, p *pool) {
+	f := p.fixture(t, blocks(1500))
 	f.spec.Throttle.MaxRate = 1000
 	started := time.Now()
 	f.run(t, f.live(1))
@@ -111,9 +119,8 @@ func TestRateIsKept(t *testing.T) {
 	}
 }
 
-func TestProgressGoesOnlyUp(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, blocks(3000))
+func testProgressGoesOnlyUp(t *testing.T, p *pool) {
+	f := p.fixture(t, blocks(3000))
 	last, rounds := 0.0, 0
 	for {
 		ctx, cancel := context.WithCancel(context.Background())

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -60,26 +59,57 @@ func (c *console) close() {
 	}
 }
 
+// batchBytes bounds what is written at once: one packet, well inside the console's
+// buffer. A command that comes in two parts is "incomplete pkt" to it, and the end.
+const batchBytes = 1200
+
+// batch is how many of the commands are written at once.
+func batch(commands []string) int {
+	const overhead = 6 // of a message
+	size := len("SHOW DATABASES") + overhead
+	for n, command := range commands {
+		if size += len(command) + overhead; size > batchBytes && n > 0 {
+			return n
+		}
+	}
+	return len(commands)
+}
+
 // askThen runs commands whose answers may come late or, for a PAUSE that another one
 // was answered for, not at all, and then a SHOW command. It gives the answer of that,
 // and the errors of the commands before it.
-func (c *console) askThen(ctx context.Context, show string, commands ...string) (a answer, refused []*pgconn.PgError, err error) {
+func (c *console) askThen(ctx context.Context, show string, commands ...string) (answer, []*pgconn.PgError, error) {
 	defer c.bound(ctx)()
-	c.queue(append(slices.Clip(commands), show)...)
-	c.unread = commands
+	var refused []*pgconn.PgError
+	for {
+		n, last := batch(commands), "SHOW VERSION"
+		if n == len(commands) {
+			last = show
+		}
+		c.unread, commands = commands[:n:n], commands[n:]
+		c.queue(append(c.unread, last)...)
+		a, err := c.untilShow(ctx, &refused)
+		if err != nil || len(commands) == 0 {
+			return a, refused, err
+		}
+	}
+}
+
+// untilShow writes what was queued and reads up to the answer of a SHOW command.
+func (c *console) untilShow(ctx context.Context, refused *[]*pgconn.PgError) (answer, error) {
 	if err := c.frontend.Flush(); err != nil {
-		return answer{}, nil, c.failed(ctx, err)
+		return answer{}, c.failed(ctx, err)
 	}
 	for {
 		a, tag, err := c.next(ctx)
 		switch {
 		case err != nil:
-			return answer{}, refused, err
+			return answer{}, err
 		case a.err != nil:
-			refused = append(refused, a.err)
+			*refused = append(*refused, a.err)
 		case tag == "SHOW":
 			c.unread = nil
-			return a, refused, nil
+			return a, nil
 		}
 	}
 }

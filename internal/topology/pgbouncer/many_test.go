@@ -8,11 +8,15 @@ import (
 	"github.com/shardctl/shardctl/internal/pgtest"
 )
 
-// testManyEntries drives 480 entries, held all at once and one by one.
+// testManyEntries drives entries that are held all at once and, many more than fit the
+// console's buffer, one by one.
 func testManyEntries(t *testing.T, dbs []*pgtest.Database) {
-	for name, extra := range map[string]string{"bare": "", "by entry": "other = {source}\n"} {
+	for name, c := range map[string]struct {
+		shards int
+		extra  string
+	}{"bare": {480, ""}, "by entry": {480, "other = {source}\n"}, "very many": {1200, "other = {source}\n"}} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, dbs, 480, 1, lines(480)+extra)
+			w := newWorld(t, dbs, c.shards, 1, lines(c.shards)+c.extra)
 			r := w.router()
 			busy := w.begin(0, "app_479")
 			busy.commit()
@@ -32,7 +36,7 @@ func testManyEntries(t *testing.T, dbs []*pgtest.Database) {
 					took[n] = time.Since(began)
 				}
 				for _, entry := range []string{"app_000", "app_479"} {
-					if got := w.leadsTo(0, entry); got != doc.Shards[0].DBName && got != doc.Shards[479].DBName {
+					if got := w.leadsTo(0, entry); got != doc.Shards[0].DBName && got != doc.Shards[c.shards-1].DBName {
 						t.Errorf("%s leads to %s", entry, got)
 					}
 				}

@@ -61,6 +61,7 @@ func testFindings(t *testing.T, dbs []*pgtest.Database) {
 		"session mode": {"app_000 = {source} pool_mode=session\napp_001 = {source}\n", nil, nil, []string{"error router.session_mode"}, "app_000: in session mode"},
 		"session mode by default": {"app_000 = {source}\napp_001 = {source} pool_mode=transaction\n", []string{"pool_mode = session"}, nil,
 			[]string{"error router.session_mode"}, "app_000: in session mode"},
+		"a user in session mode": {lines(2) + "[users]\npostgres = pool_mode=session\n", nil, nil, []string{"warning router.user_session_mode"}, "postgres: these users"},
 		"clients are ended early": {lines(2), []string{"query_wait_timeout = 1", "client_login_timeout = 1"}, nil,
 			[]string{"error router.client_login_timeout", "error router.query_wait_timeout"}, "1s: clients would be ended"},
 		"entries missing": {"other = {source}\n", nil, nil, []string{"error router.entry_missing"}, "app_000, app_001"},

@@ -90,7 +90,10 @@ func (a *app) turn(ctx context.Context, d cutover.Direction, o switchOptions) er
 	if err := s.require(string(d), allowed...); err != nil {
 		return err
 	}
-	cfg, closeParts, err := s.switchConfig(ctx, d, o)
+	if o.MaxPause > 0 {
+		s.spec.Cutover.MaxPause = o.MaxPause // the routers judge their timeouts by it too
+	}
+	cfg, closeParts, err := s.switchConfig(ctx, d)
 	defer closeParts()
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 
 // switchConfig wires what a switch needs. The function that comes back closes all
 // of it, also after an error.
-func (s *session) switchConfig(ctx context.Context, d cutover.Direction, o switchOptions) (cutover.Config, func(), error) {
+func (s *session) switchConfig(ctx context.Context, d cutover.Direction) (cutover.Config, func(), error) {
 	var closers []func()
 	closeParts := func() {
 		for i := len(closers) - 1; i >= 0; i-- {
@@ -38,9 +38,6 @@ func (s *session) switchConfig(ctx context.Context, d cutover.Direction, o switc
 		Observe: func(step cutover.Step) {
 			s.log.Info().Str("step", step.Name).Float64("ms", step.MS).Str("outcome", step.Outcome).Msg(string(d))
 		},
-	}
-	if o.MaxPause > 0 {
-		cfg.MaxPause = o.MaxPause
 	}
 	cfg.Applier = func(ctx context.Context, term int64) (cutover.Applier, error) {
 		a, err := auditlog.New(auditlog.Config{Layout: l, Source: s.sourceTarget(), Databases: s.databaseTargets(), Term: term})

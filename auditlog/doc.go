@@ -12,9 +12,9 @@
 //
 // Invariants:
 //   - The triggers are ENABLE ALWAYS on each table and leaf, a leaf having the row
-//     trigger exactly once; the functions are SECURITY DEFINER with a pinned
-//     search_path. Whoever writes, in whatever role, is captured, and no write fails
-//     for want of a right on our schema. Only the migration's own applier is skipped.
+//     trigger exactly once; the functions are SECURITY DEFINER, and no search_path of
+//     the writer's means anything to them. Whoever writes, in whatever role, is
+//     captured, and no write fails for want of a right on our schema. Only the migration's own applier is skipped.
 //   - The first positions are committed before the first trigger.
 //   - A segment is emptied only under its exclusive lock, after a look in a later
 //     statement that everything in it is covered by every position; how far it reached

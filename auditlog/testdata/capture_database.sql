@@ -22,11 +22,11 @@ CREATE TABLE IF NOT EXISTS "shardctl"."m_log_1_1" (
     nkey bigint,
     PRIMARY KEY (xid, seq)
 ) WITH (autovacuum_enabled = off);
-CREATE OR REPLACE FUNCTION "shardctl"."m_capture_1"() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $shardctl$
+CREATE OR REPLACE FUNCTION "shardctl"."m_capture_1"() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $shardctl$
 BEGIN
-  IF TG_OP = 'UPDATE' THEN
+  IF TG_OP OPERATOR(pg_catalog.=) 'UPDATE' THEN
     INSERT INTO "shardctl"."m_log_1_0" (op, loc, o1, n1, okey, nkey) VALUES ('U', TG_ARGV[0], OLD."id", NEW."id", OLD."workspace_id", NEW."workspace_id");
-  ELSIF TG_OP = 'INSERT' THEN
+  ELSIF TG_OP OPERATOR(pg_catalog.=) 'INSERT' THEN
     INSERT INTO "shardctl"."m_log_1_0" (op, loc, n1, nkey) VALUES ('I', TG_ARGV[0], NEW."id", NEW."workspace_id");
   ELSE
     INSERT INTO "shardctl"."m_log_1_0" (op, loc, o1, okey) VALUES ('D', TG_ARGV[0], OLD."id", OLD."workspace_id");
@@ -88,11 +88,11 @@ CREATE TABLE IF NOT EXISTS "shardctl"."m_log_2_1" (
     nvia bigint,
     PRIMARY KEY (xid, seq)
 ) WITH (autovacuum_enabled = off);
-CREATE OR REPLACE FUNCTION "shardctl"."m_capture_2"() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $shardctl$
+CREATE OR REPLACE FUNCTION "shardctl"."m_capture_2"() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $shardctl$
 BEGIN
-  IF TG_OP = 'UPDATE' THEN
+  IF TG_OP OPERATOR(pg_catalog.=) 'UPDATE' THEN
     INSERT INTO "shardctl"."m_log_2_0" (op, loc, o1, o2, n1, n2, okey, nkey, ovia, nvia) VALUES ('U', TG_ARGV[0], OLD."block_id", OLD."no", NEW."block_id", NEW."no", OLD."workspace_id", NEW."workspace_id", OLD."block_id", NEW."block_id");
-  ELSIF TG_OP = 'INSERT' THEN
+  ELSIF TG_OP OPERATOR(pg_catalog.=) 'INSERT' THEN
     INSERT INTO "shardctl"."m_log_2_0" (op, loc, n1, n2, nkey, nvia) VALUES ('I', TG_ARGV[0], NEW."block_id", NEW."no", NEW."workspace_id", NEW."block_id");
   ELSE
     INSERT INTO "shardctl"."m_log_2_0" (op, loc, o1, o2, okey, ovia) VALUES ('D', TG_ARGV[0], OLD."block_id", OLD."no", OLD."workspace_id", OLD."block_id");

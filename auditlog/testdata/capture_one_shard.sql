@@ -16,11 +16,14 @@ CREATE TABLE IF NOT EXISTS "shardctl"."m_log_1_1" (
     n1 bigint,
     PRIMARY KEY (xid, seq)
 ) WITH (autovacuum_enabled = off);
-CREATE OR REPLACE FUNCTION "shardctl"."m_capture_1"() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $shardctl$
+CREATE OR REPLACE FUNCTION "shardctl"."m_capture_1"() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $shardctl$
 BEGIN
-  IF TG_OP = 'UPDATE' THEN
+  IF pg_catalog.current_setting('shardctl.applier', true) OPERATOR(pg_catalog.=) 'm' THEN
+    RETURN NULL;
+  END IF;
+  IF TG_OP OPERATOR(pg_catalog.=) 'UPDATE' THEN
     INSERT INTO "shardctl"."m_log_1_0" (op, o1, n1) VALUES ('U', OLD."id", NEW."id");
-  ELSIF TG_OP = 'INSERT' THEN
+  ELSIF TG_OP OPERATOR(pg_catalog.=) 'INSERT' THEN
     INSERT INTO "shardctl"."m_log_1_0" (op, n1) VALUES ('I', NEW."id");
   ELSE
     INSERT INTO "shardctl"."m_log_1_0" (op, o1) VALUES ('D', OLD."id");
@@ -34,7 +37,7 @@ BEGIN
   RETURN NULL;
 END
 $shardctl$;
-CREATE TRIGGER "shardctl_m_capture" AFTER INSERT OR UPDATE OR DELETE ON "public"."block" FOR EACH ROW WHEN (pg_catalog.current_setting('shardctl.applier', true) IS DISTINCT FROM 'm') EXECUTE FUNCTION "shardctl"."m_capture_1"();
+CREATE TRIGGER "shardctl_m_capture" AFTER INSERT OR UPDATE OR DELETE ON "public"."block" FOR EACH ROW EXECUTE FUNCTION "shardctl"."m_capture_1"();
 ALTER TABLE ONLY "public"."block" ENABLE ALWAYS TRIGGER "shardctl_m_capture";
 CREATE TRIGGER "shardctl_m_truncate" AFTER TRUNCATE ON "public"."block" FOR EACH STATEMENT WHEN (pg_catalog.current_setting('shardctl.applier', true) IS DISTINCT FROM 'm') EXECUTE FUNCTION "shardctl"."m_capture_truncate_1"();
 ALTER TABLE ONLY "public"."block" ENABLE ALWAYS TRIGGER "shardctl_m_truncate";
@@ -66,11 +69,14 @@ CREATE TABLE IF NOT EXISTS "shardctl"."m_log_2_1" (
     nvia bigint,
     PRIMARY KEY (xid, seq)
 ) WITH (autovacuum_enabled = off);
-CREATE OR REPLACE FUNCTION "shardctl"."m_capture_2"() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $shardctl$
+CREATE OR REPLACE FUNCTION "shardctl"."m_capture_2"() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $shardctl$
 BEGIN
-  IF TG_OP = 'UPDATE' THEN
+  IF pg_catalog.current_setting('shardctl.applier', true) OPERATOR(pg_catalog.=) 'm' THEN
+    RETURN NULL;
+  END IF;
+  IF TG_OP OPERATOR(pg_catalog.=) 'UPDATE' THEN
     INSERT INTO "shardctl"."m_log_2_0" (op, o1, o2, n1, n2, ovia, nvia) VALUES ('U', OLD."block_id", OLD."no", NEW."block_id", NEW."no", OLD."block_id", NEW."block_id");
-  ELSIF TG_OP = 'INSERT' THEN
+  ELSIF TG_OP OPERATOR(pg_catalog.=) 'INSERT' THEN
     INSERT INTO "shardctl"."m_log_2_0" (op, n1, n2, nvia) VALUES ('I', NEW."block_id", NEW."no", NEW."block_id");
   ELSE
     INSERT INTO "shardctl"."m_log_2_0" (op, o1, o2, ovia) VALUES ('D', OLD."block_id", OLD."no", OLD."block_id");
@@ -84,7 +90,7 @@ BEGIN
   RETURN NULL;
 END
 $shardctl$;
-CREATE TRIGGER "shardctl_m_capture" AFTER INSERT OR UPDATE OR DELETE ON "public"."comment" FOR EACH ROW WHEN (pg_catalog.current_setting('shardctl.applier', true) IS DISTINCT FROM 'm') EXECUTE FUNCTION "shardctl"."m_capture_2"();
+CREATE TRIGGER "shardctl_m_capture" AFTER INSERT OR UPDATE OR DELETE ON "public"."comment" FOR EACH ROW EXECUTE FUNCTION "shardctl"."m_capture_2"();
 ALTER TABLE ONLY "public"."comment" ENABLE ALWAYS TRIGGER "shardctl_m_capture";
 CREATE TRIGGER "shardctl_m_truncate" AFTER TRUNCATE ON "public"."comment" FOR EACH STATEMENT WHEN (pg_catalog.current_setting('shardctl.applier', true) IS DISTINCT FROM 'm') EXECUTE FUNCTION "shardctl"."m_capture_truncate_2"();
 ALTER TABLE ONLY "public"."comment" ENABLE ALWAYS TRIGGER "shardctl_m_truncate";
@@ -106,11 +112,14 @@ CREATE TABLE IF NOT EXISTS "shardctl"."m_log_3_1" (
     n1 bigint,
     PRIMARY KEY (xid, seq)
 ) WITH (autovacuum_enabled = off);
-CREATE OR REPLACE FUNCTION "shardctl"."m_capture_3"() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $shardctl$
+CREATE OR REPLACE FUNCTION "shardctl"."m_capture_3"() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $shardctl$
 BEGIN
-  IF TG_OP = 'UPDATE' THEN
+  IF pg_catalog.current_setting('shardctl.applier', true) OPERATOR(pg_catalog.=) 'm' THEN
+    RETURN NULL;
+  END IF;
+  IF TG_OP OPERATOR(pg_catalog.=) 'UPDATE' THEN
     INSERT INTO "shardctl"."m_log_3_0" (op, o1, n1) VALUES ('U', OLD."id", NEW."id");
-  ELSIF TG_OP = 'INSERT' THEN
+  ELSIF TG_OP OPERATOR(pg_catalog.=) 'INSERT' THEN
     INSERT INTO "shardctl"."m_log_3_0" (op, n1) VALUES ('I', NEW."id");
   ELSE
     INSERT INTO "shardctl"."m_log_3_0" (op, o1) VALUES ('D', OLD."id");
@@ -124,7 +133,7 @@ BEGIN
   RETURN NULL;
 END
 $shardctl$;
-CREATE TRIGGER "shardctl_m_capture" AFTER INSERT OR UPDATE OR DELETE ON "ref"."plan" FOR EACH ROW WHEN (pg_catalog.current_setting('shardctl.applier', true) IS DISTINCT FROM 'm') EXECUTE FUNCTION "shardctl"."m_capture_3"();
+CREATE TRIGGER "shardctl_m_capture" AFTER INSERT OR UPDATE OR DELETE ON "ref"."plan" FOR EACH ROW EXECUTE FUNCTION "shardctl"."m_capture_3"();
 ALTER TABLE ONLY "ref"."plan" ENABLE ALWAYS TRIGGER "shardctl_m_capture";
 CREATE TRIGGER "shardctl_m_truncate" AFTER TRUNCATE ON "ref"."plan" FOR EACH STATEMENT WHEN (pg_catalog.current_setting('shardctl.applier', true) IS DISTINCT FROM 'm') EXECUTE FUNCTION "shardctl"."m_capture_truncate_3"();
 ALTER TABLE ONLY "ref"."plan" ENABLE ALWAYS TRIGGER "shardctl_m_truncate";

@@ -136,7 +136,7 @@ func (s *stage) readColumns(ctx context.Context, conn *pgx.Conn, written migrate
 		c, ok := found[n]
 		if !ok {
 			return migrate.Refuse("table.column", written.String()+"."+n, "the table that is written has no such column to insert",
-				"give both sides the same columns, then run shardctl doctor --acknowledge-ddl")
+				"give both sides the same columns, then run the command again")
 		}
 		c.pk = isKey(s.table.PK, n)
 		s.columns = append(s.columns, c)

@@ -25,7 +25,7 @@ func ownedFailure(database, owner string) error {
 
 func columnsFailure(table string) error {
 	return migrate.Refuse("backfill.columns", table, "its columns have changed since the backfill began",
-		"make the same change on every database, run `shardctl doctor --acknowledge-ddl`, then `shardctl backfill` again")
+		"undo the change, then run the command again; or run shardctl abort and begin anew with it")
 }
 
 func noKeyFailure(c Chunk) error {

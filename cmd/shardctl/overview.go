@@ -225,6 +225,9 @@ func (s *session) captureOverview(ctx context.Context, doc *statusDocument) erro
 		return err
 	}
 	side := auditlog.SourceSide(l)
+	if _, err := auditlog.NewWatch(side).Check(ctx, s.source); err != nil {
+		doc.Problems = append(doc.Problems, err.Error())
+	}
 	if doc.Capture.LogBytes, err = side.LogBytes(ctx, s.source); err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func (w *world) open(command string) (n int) {
 func (w *world) killAtWork(t testing.TB, random *rand.Rand, c *command) (open int) {
 	t.Helper()
 	name := c.args[0]
-	pause := time.NewTimer(time.Duration(random.IntN(400)) * time.Millisecond)
+	pause := time.NewTimer(time.Duration(random.IntN(1000)) * time.Millisecond)
 	defer pause.Stop()
 	select {
 	case <-pause.C:

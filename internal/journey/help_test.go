@@ -20,7 +20,7 @@ func TestHelpOfEveryCommand(t *testing.T) {
 		if args == "topology" { // a group of commands
 			continue
 		}
-		for _, part := range []string{"\nEXAMPLES\n  shardctl " + args, "\nEXIT STATUS\n", "\n  0 ", "\n  1 ", "\n  64 "} {
+		for _, part := range []string{"\nEXAMPLES\n  shardctl ", "\nEXIT STATUS\n", "\n  0 ", "\n  1 ", "\n  64 "} {
 			if !strings.Contains(help, part) {
 				t.Errorf("%s --help has no %q:\n%s", args, part, help)
 			}

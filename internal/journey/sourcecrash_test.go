@@ -47,7 +47,7 @@ func TestChaosSourceCrashes(t *testing.T) {
 	const rate, crashes = 6_000, 5
 	w := newWorld(t, shape{
 		migration: "crashed", home: []int{0, 1, 0, 1}, schema: "shard_%03d",
-		blocks: 30_000, writers: 4, pace: 5 * time.Millisecond, extra: slowly(rate),
+		blocks: 45_000, writers: 4, pace: 5 * time.Millisecond, extra: slowly(rate),
 	})
 	c := w.startCrowd(t)
 	c.rest(func() {
@@ -62,6 +62,9 @@ func TestChaosSourceCrashes(t *testing.T) {
 	random := rand.New(rand.NewPCG(2, crashes))
 	for range crashes {
 		c.acknowledge(t, 20+random.IntN(60))
+		if backfill.over {
+			t.Error("backfill had ended before a crash: it proves nothing about it")
+		}
 		w.source.Stop(t, "immediate")
 		w.source.Start(t)
 		eventually(t, patience, "catchup and backfill to go on", func() bool {

@@ -26,7 +26,7 @@ INSERT INTO comment SELECT i, md5((1 + i % 2000)::text)::uuid, 'body ' || i FROM
 INSERT INTO plan SELECT i, 'plan ' || i FROM generate_series(1, 10) i`
 
 func blockWorld(t *testing.T) *world {
-	w := build(t, 2, migrate.Shards{Count: 8, Schema: "shard_%03d"}, blockTables, "", blocks)
+	w := build(t, 2, migrate.Shards{Count: 4, Schema: "shard_%03d"}, blockTables, "", blocks)
 	w.source.Exec(t, someBlocks)
 	w.catchUp()
 	return w

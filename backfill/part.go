@@ -2,6 +2,7 @@ package backfill
 
 import (
 	"io"
+	"sync"
 
 	"github.com/shardctl/shardctl/internal/rowstream"
 )
@@ -64,7 +65,7 @@ func (b *bin) tuple(f rowstream.Format, i int) rowstream.Tuple {
 }
 
 // stream is a COPY stream of the tuples that are not dropped. Dropped is sorted.
-func (b *bin) stream(f rowstream.Format, dropped []int) io.Reader {
+func (b *bin) stream(f rowstream.Format, dropped []int) *pieceReader {
 	pieces := [][]byte{f.Header()}
 	start := 0
 	for _, d := range dropped {
@@ -77,13 +78,19 @@ func (b *bin) stream(f rowstream.Format, dropped []int) io.Reader {
 		}
 		start = b.ends[d]
 	}
-	return &pieceReader{append(pieces, b.data[start:], f.Trailer())}
+	return &pieceReader{pieces: append(pieces, b.data[start:], f.Trailer())}
 }
 
 // pieceReader reads pieces one after another.
-type pieceReader struct{ pieces [][]byte }
+type pieceReader struct {
+	mu     sync.Mutex
+	pieces [][]byte
+}
 
+// Read implements io.Reader.
 func (r *pieceReader) Read(p []byte) (n int, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for n < len(p) && len(r.pieces) > 0 {
 		m := copy(p[n:], r.pieces[0])
 		n += m
@@ -95,4 +102,12 @@ func (r *pieceReader) Read(p []byte) (n int, err error) {
 		return 0, io.EOF
 	}
 	return n, nil
+}
+
+// close ends the stream, so that the pieces may be used again: where a connection
+// breaks, the driver gives up a COPY while it still reads.
+func (r *pieceReader) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pieces = nil
 }

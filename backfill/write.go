@@ -195,7 +195,9 @@ func (w *writer) copyBins(ctx context.Context, tx pgx.Tx, j job, look, tombs boo
 			continue
 		}
 		target := j.route.bins[i].target
-		_, err := tx.Conn().PgConn().CopyFrom(ctx, b.stream(j.route.format, dropped[i]), copyIn(j.chunk.Table, target, j.route.format))
+		stream := b.stream(j.route.format, dropped[i])
+		_, err := tx.Conn().PgConn().CopyFrom(ctx, stream, copyIn(j.chunk.Table, target, j.route.format))
+		stream.close()
 		if err != nil {
 			return fmt.Errorf("copy %s into %s: %w", j.chunk, target, err)
 		}

@@ -73,6 +73,9 @@ func (ap *application) keepReferenced(ctx context.Context) error {
 			continue
 		}
 		at := ap.db.a.plan.spots(s.table, ap.db.place)[0]
+		if err := ap.stageWiped(ctx, st, at); err != nil {
+			return err
+		}
 		fks, err := readForeignKeys(ctx, ap.tx, "pn.nspname = $1 AND p.relname = $2", at.name, s.table.TargetName())
 		if err != nil {
 			return err
@@ -85,6 +88,31 @@ func (ap *application) keepReferenced(ctx context.Context) error {
 			}
 		}
 	}
+	return nil
+}
+
+// stageWiped turns a truncate of an everywhere table into deletes of single keys,
+// so that those can be kept that rows of the database refer to.
+func (ap *application) stageWiped(ctx context.Context, st *staged, at spot) error {
+	if st.wipe == nil {
+		return nil
+	}
+	s, t := st.stage, st.stage.table
+	values := make([]string, len(t.PK))
+	for i, c := range t.PK {
+		values[i] = "t." + postgres.Ident(c.Name)
+		if s.textual {
+			values[i] += "::text"
+		}
+	}
+	for _, emptied := range st.wipe.conditions(t, at) {
+		sql := fmt.Sprintf("INSERT INTO %s (x_old, x_cur, %s) SELECT 0, %d, %s FROM %s t WHERE (%s) AND NOT EXISTS (SELECT FROM %[1]s s WHERE %[7]s)",
+			s.name, s.keyNames(), nowhere, strings.Join(values, ", "), at.table, emptied, s.same("t"))
+		if _, err := runAll(ctx, ap.tx, []string{sql}); err != nil {
+			return fmt.Errorf("list what a truncate of %s emptied: %w", t.Name(), err)
+		}
+	}
+	st.deletes[at.loc], st.singly = true, true
 	return nil
 }
 

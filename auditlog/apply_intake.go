@@ -38,6 +38,7 @@ type staged struct {
 	refused bool   // rows without a key
 	twice   bool   // a row may be there more than once
 	wipe    *wipe  // what truncates emptied; nil is nothing
+	singly  bool   // the wipe is staged key by key
 }
 
 func newIntake(ctx context.Context, session *link, locations int, patience time.Duration) *intake {

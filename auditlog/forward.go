@@ -126,7 +126,7 @@ func (r *reader) retry(ctx context.Context, databases []*database, patience time
 		conn, err := db.write.get(ctx)
 		if err == nil {
 			var keys []parked
-			if keys, err = db.ward().due(ctx, conn); err == nil && len(keys) > 0 {
+			if keys, err = db.ward().due(ctx, conn, len(r.a.plan.locations(db.place))); err == nil && len(keys) > 0 {
 				gs = append(gs, retryGroup(db, keys))
 			}
 		}

@@ -157,7 +157,7 @@ func (ap *application) statements() []statement {
 		out = append(out, plainStatement("SET CONSTRAINTS ALL DEFERRED"))
 	}
 	for _, st := range ap.in.staged {
-		if st.wipe == nil {
+		if st.wipe == nil || st.singly {
 			continue
 		}
 		for _, at := range ap.db.a.plan.spots(st.stage.table, ap.db.place) {

@@ -114,20 +114,23 @@ func (q *ctes) known(t *tablePlan) string {
 // children of rows that left their place; each with all keys that the parents it
 // names had in this batch and have now.
 func (q *ctes) derived(name string, t *tablePlan) {
-	parent := q.plan.of(t.Parent)
-	up, pairs := q.known(parent), q.pairs(t)
-	pk := postgres.Idents("q", t.PKNames())
+	up, pairs := q.known(q.plan.of(t.Parent)), q.pairs(t)
 	parentPK := postgres.Ident(t.Parent.PK[0].Name)
-	joins, key := t.Parent.KeyFrom("p")
-	refers := func(alias string) string {
-		return fmt.Sprintf("%s.%s %s q.x_place", alias, parentPK, viaEqual(t.Table))
+	refers := func(alias, pair string) string {
+		return fmt.Sprintf("%s.%s %s %s.x_place", alias, parentPK, viaEqual(t.Table), pair)
 	}
+	// A full join is never a nested loop, whatever the planner thinks of entries
+	// without statistics; the subquery keeps it from becoming another join.
+	hits := fmt.Sprintf("hits_%d", t.No)
+	first := postgres.Ident(t.PK[0].Name)
+	q.add(hits, fmt.Sprintf("SELECT * FROM (SELECT q.*, k.x_key, k.x_any AS k_any, k.%s IS NOT NULL AS x_hit FROM %s q FULL JOIN %s k ON %s OFFSET 0) x WHERE x.%s IS NOT NULL",
+		parentPK, pairs, up, refers("k", "q"), first))
+	joins, key := t.Parent.KeyFrom("p")
 	table := t.Parent.QualifiedSource()
-	q.add(name, fmt.Sprintf(`SELECT %[1]s, k.x_key, k.x_any OR q.x_any AS x_any FROM %[2]s q JOIN %[3]s k ON %[4]s
- UNION SELECT %[1]s, p.x_key, q.x_any FROM %[2]s q CROSS JOIN LATERAL (SELECT %[5]s AS x_key FROM %[6]s p%[7]s WHERE %[8]s OFFSET 0) p
- UNION SELECT %[1]s, %[9]s, q.x_any OR q.x_place IS NOT NULL FROM %[2]s q
-   WHERE NOT EXISTS (SELECT FROM %[3]s k WHERE %[4]s) AND NOT EXISTS (SELECT FROM %[6]s p WHERE %[8]s OFFSET 0)`,
-		pk, pairs, up, refers("k"), keyTyped(key, t.Family), table, joins, refers("p"), keyTyped("NULL", t.Family)))
+	q.add(name, fmt.Sprintf(`SELECT %[1]s, q.x_key, q.k_any OR q.x_any AS x_any FROM %[2]s q WHERE q.x_hit
+ UNION SELECT %[1]s, p.x_key, q.x_any FROM %[3]s q CROSS JOIN LATERAL (SELECT %[4]s AS x_key FROM %[5]s p%[6]s WHERE %[7]s OFFSET 0) p
+ UNION SELECT %[1]s, %[8]s, q.x_any OR q.x_place IS NOT NULL FROM %[2]s q WHERE NOT q.x_hit AND NOT EXISTS (SELECT FROM %[5]s p WHERE %[7]s OFFSET 0)`,
+		postgres.Idents("q", t.PKNames()), hits, pairs, keyTyped(key, t.Family), table, joins, refers("p", "q"), keyTyped("NULL", t.Family)))
 }
 
 // pairs names the expression with a derived table's touched keys and the parents

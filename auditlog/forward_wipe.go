@@ -82,12 +82,21 @@ type wipe struct {
 
 // statements delete, at one location, what was emptied.
 func (w *wipe) statements(t *tablePlan, at spot) []string {
+	var out []string
+	for _, emptied := range w.conditions(t, at) {
+		out = append(out, "DELETE FROM "+at.table+" WHERE "+emptied)
+	}
+	return out
+}
+
+// conditions select, at one location, what was emptied.
+func (w *wipe) conditions(t *tablePlan, at spot) []string {
 	if w.whole {
-		return []string{"DELETE FROM " + at.table}
+		return []string{"true"}
 	}
 	var out []string
 	for _, rule := range w.rules {
-		out = append(out, "DELETE FROM "+at.table+" WHERE "+rule.at(t, at.name))
+		out = append(out, rule.at(t, at.name))
 	}
 	return out
 }

@@ -11,9 +11,13 @@ import (
 	"github.com/shardctl/shardctl/internal/store"
 )
 
-// retryKeys bounds how many quarantined keys one tick tries again: the rest has
-// its turn with the next ones.
-const retryKeys = 500
+// retryKeys bounds how many quarantined keys one tick tries again, and retryPlaces
+// how many of them times the places where each may have been: their old places are not
+// known, so each is deleted wherever it is not. The rest has its turn with the next ticks.
+const (
+	retryKeys   = 500
+	retryPlaces = 5000
+)
 
 // The reasons for which an entry is kept in quarantine.
 const (
@@ -51,7 +55,8 @@ ON CONFLICT (migration, database, direction, table_no, key) DO UPDATE SET reason
 // skip is the statement that leaves keys in quarantine out of a batch: they have
 // ticks of their own, so that one bad row does not slow all others down.
 func (w ward) skip(s *stage) string {
-	return fmt.Sprintf("DELETE FROM %s s USING shardctl.quarantine q WHERE %s AND q.table_no = %d AND q.key = %s",
+	// The subquery cannot be turned into a join, which would be one the wrong way round.
+	return fmt.Sprintf("DELETE FROM %s s WHERE EXISTS (SELECT FROM shardctl.quarantine q WHERE %s AND q.table_no = %d AND q.key = %s OFFSET 0)",
 		s.name, w.condition(), s.table.No, s.keyJSON())
 }
 
@@ -63,8 +68,9 @@ type parked struct {
 }
 
 // due gives the keys to try again, those that were tried least first.
-func (w ward) due(ctx context.Context, q postgres.Querier) ([]parked, error) {
-	sql := fmt.Sprintf("SELECT q.table_no, q.key::text, q.tries FROM shardctl.quarantine q WHERE %s ORDER BY q.tries, q.since LIMIT %d", w.condition(), retryKeys)
+func (w ward) due(ctx context.Context, q postgres.Querier, places int) ([]parked, error) {
+	limit := min(retryKeys, max(retryPlaces/max(places, 1), 1))
+	sql := fmt.Sprintf("SELECT q.table_no, q.key::text, q.tries FROM shardctl.quarantine q WHERE %s ORDER BY q.tries, q.since LIMIT %d", w.condition(), limit)
 	rows, err := q.Query(ctx, sql)
 	if err != nil {
 		return nil, fmt.Errorf("read quarantine of %s: %w", w.database, err)
@@ -86,8 +92,9 @@ func (w ward) release(ctx context.Context, tx pgx.Tx, keys []parked) error {
 	for _, k := range keys {
 		tables, tries, texts = append(tables, k.table), append(tries, k.tries), append(texts, k.key)
 	}
-	sql := fmt.Sprintf(`DELETE FROM shardctl.quarantine q USING unnest($1::int[], $2::text[], $3::int[]) r(table_no, key, tries)
-WHERE %s AND q.table_no = r.table_no AND q.key = r.key::jsonb AND q.tries = r.tries`, w.condition())
+	// Looked up one by one: an applier's session plans no hash join.
+	sql := fmt.Sprintf(`DELETE FROM shardctl.quarantine WHERE ctid = ANY (ARRAY(SELECT (SELECT q.ctid FROM shardctl.quarantine q
+WHERE %s AND q.table_no = r.table_no AND q.key = r.key::jsonb AND q.tries = r.tries OFFSET 0) FROM unnest($1::int[], $2::text[], $3::int[]) r(table_no, key, tries)))`, w.condition())
 	if _, err := tx.Exec(ctx, sql, tables, texts, tries); err != nil {
 		return fmt.Errorf("release from quarantine of %s: %w", w.database, err)
 	}

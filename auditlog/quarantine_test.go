@@ -242,6 +242,11 @@ func TestEverywhereRowsThatADatabaseRefersTo(t *testing.T) {
 	if got := quarantine(t, r.dbs[0]); len(got) != 1 || !strings.HasSuffix(got[0], `|["2"]|still referenced`) {
 		t.Fatalf("in quarantine: %v", got)
 	}
+	r.source.Exec(t, "INSERT INTO public.plan VALUES (20, 'z'); TRUNCATE public.plan; INSERT INTO public.plan VALUES (3, 'cc')")
+	r.level(t)
+	if got := r.dbs[0].Value(t, "SELECT string_agg(id || name, ',' ORDER BY id) FROM public.plan"); got != "2b,3cc" {
+		t.Errorf("after a truncate: %s", got)
+	}
 	r.dbs[0].Exec(t, "DELETE FROM shard_0.block")
 	r.level(t)
 	if got := r.dbs[0].Value(t, "SELECT string_agg(id || name, ',' ORDER BY id) FROM public.plan") + fmt.Sprint(quarantine(t, r.dbs[0])); got != "3cc[]" {

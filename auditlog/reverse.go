@@ -122,7 +122,7 @@ func (v *reverser) forth(ctx context.Context) outcome {
 	conn, err := v.write.get(ctx)
 	var keys []parked
 	if err == nil {
-		keys, err = v.ward().due(ctx, conn)
+		keys, err = v.ward().due(ctx, conn, len(v.db.a.plan.locations(v.db.place)))
 	}
 	if err != nil || len(keys) == 0 {
 		o.err = err

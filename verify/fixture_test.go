@@ -32,6 +32,7 @@ type world struct {
 	targets   []postgres.Target
 	verifier  *Verifier
 	events    []Event
+	conns     map[*pgtest.Database]*pgx.Conn
 }
 
 // build makes a world of n databases and their shards. The DDL runs on the source
@@ -39,7 +40,7 @@ type world struct {
 func build(t testing.TB, n int, shards migrate.Shards, tables []migrate.Table, types, ddl string) *world {
 	t.Helper()
 	all := pgtest.NewDatabases(t, n+1)
-	w := &world{t: t, source: all[0], databases: all[1:]}
+	w := &world{t: t, source: all[0], databases: all[1:], conns: map[*pgtest.Database]*pgx.Conn{}}
 	w.spec = &migrate.Spec{Version: 1, Migration: "m", Shards: shards, Tables: tables}
 	for i := range w.databases {
 		w.spec.Databases = append(w.spec.Databases, migrate.Database{Name: fmt.Sprintf("db%d", i)})
@@ -49,10 +50,8 @@ func build(t testing.TB, n int, shards migrate.Shards, tables []migrate.Table, t
 	}
 	w.source.Exec(t, types+";"+ddl)
 	ctx := context.Background()
-	source := w.source.Connect(t)
-	must(t, store.CreateSource(ctx, source))
-	pin := w.pinned(w.source)
-	l, err := layout.Load(ctx, pin, w.spec)
+	must(t, store.CreateSource(ctx, w.conn(w.source)))
+	l, err := layout.Load(ctx, w.conn(w.source), w.spec)
 	must(t, err)
 	w.layout = l
 	w.log(w.source, false)
@@ -65,6 +64,15 @@ func build(t testing.TB, n int, shards migrate.Shards, tables []migrate.Table, t
 	w.verifier.limits.backoff, w.verifier.limits.rounds = time.Millisecond, 3
 	t.Cleanup(w.verifier.Close)
 	return w
+}
+
+// conn is a session of the test's own goroutine.
+func (w *world) conn(db *pgtest.Database) *pgx.Conn {
+	w.t.Helper()
+	if w.conns[db] == nil {
+		w.conns[db] = w.pinned(db)
+	}
+	return w.conns[db]
 }
 
 func (w *world) pinned(db *pgtest.Database) *pgx.Conn {
@@ -98,8 +106,7 @@ func (w *world) prepare(i int, db *pgtest.Database, types, ddl string) {
 		}
 	}
 	db.Exec(t, all.String())
-	conn := db.Connect(t)
-	must(t, store.CreateDatabase(ctx, conn))
+	must(t, store.CreateDatabase(ctx, w.conn(db)))
 	w.log(db, true)
 	w.own(i, store.OwnerSource, 1)
 	w.save(i, store.Forward, store.FirstSnapshot)
@@ -111,8 +118,8 @@ func (w *world) own(i int, owner string, epoch int64) {
 	w.t.Helper()
 	ctx, name := context.Background(), fmt.Sprintf("db%d", i)
 	shards := w.spec.Shards.ShardsOf(name)
-	must(w.t, store.SaveOwnership(ctx, w.source.Connect(w.t), "m", store.Ownership{Database: name, Shards: shards, Owner: owner, Epoch: epoch}))
-	must(w.t, store.SaveControl(ctx, w.databases[i].Connect(w.t), "m", store.Control{Database: name, Shards: shards, Owner: owner, Epoch: epoch}))
+	must(w.t, store.SaveOwnership(ctx, w.conn(w.source), "m", store.Ownership{Database: name, Shards: shards, Owner: owner, Epoch: epoch}))
+	must(w.t, store.SaveControl(ctx, w.conn(w.databases[i]), "m", store.Control{Database: name, Shards: shards, Owner: owner, Epoch: epoch}))
 }
 
 // save writes a position, with the data it speaks of.
@@ -123,7 +130,7 @@ func (w *world) save(i int, d store.Direction, snapshot string) {
 		holder = w.source
 	}
 	p := store.Position{SystemIdentifier: "1", Timeline: 1, Marker: uuid.New(), Snapshot: snapshot, Tick: 1, LSN: "0/1"}
-	must(w.t, store.SavePosition(context.Background(), holder.Connect(w.t), "m", fmt.Sprintf("db%d", i), d, p))
+	must(w.t, store.SavePosition(context.Background(), w.conn(holder), "m", fmt.Sprintf("db%d", i), d, p))
 }
 
 // log makes the logs of all tables and the triggers that fill their first segment,
@@ -194,15 +201,13 @@ func (w *world) catchUp(databases ...int) {
 			databases = append(databases, i)
 		}
 	}
-	source := w.pinned(w.source)
-	must(w.t, postgres.WithTx(ctx, source, pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, func(from pgx.Tx) error {
+	must(w.t, postgres.WithTx(ctx, w.conn(w.source), pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, func(from pgx.Tx) error {
 		var snapshot string
 		if err := from.QueryRow(ctx, "SELECT pg_current_snapshot()::text").Scan(&snapshot); err != nil {
 			return err
 		}
 		for _, i := range databases {
-			target := w.pinned(w.databases[i])
-			err := postgres.WithTx(ctx, target, pgx.TxOptions{}, func(to pgx.Tx) error { return w.copyAll(ctx, from, to, i, snapshot) })
+			err := postgres.WithTx(ctx, w.conn(w.databases[i]), pgx.TxOptions{}, func(to pgx.Tx) error { return w.copyAll(ctx, from, to, i, snapshot) })
 			if err != nil {
 				return err
 			}
@@ -249,8 +254,8 @@ func (w *world) copyAll(ctx context.Context, from, to pgx.Tx, i int, snapshot st
 func (w *world) damage(db *pgtest.Database, sql string, args ...any) {
 	w.t.Helper()
 	ctx := context.Background()
-	must(w.t, postgres.WithTx(ctx, db.Connect(w.t), pgx.TxOptions{}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SET LOCAL session_replication_role = replica"); err != nil {
+	must(w.t, postgres.WithTx(ctx, w.conn(db), pgx.TxOptions{}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SET LOCAL session_replication_role = replica; SET LOCAL search_path = public"); err != nil {
 			return err
 		}
 		tag, err := tx.Exec(ctx, sql, args...)

@@ -43,4 +43,10 @@ func TestEqualSidesAreClean(t *testing.T) {
 	if !slices.ContainsFunc(w.events, func(e Event) bool { return e.Kind == Reading && e.Rows == 2000 }) {
 		t.Errorf("no event told of the reading: %+v", w.events)
 	}
+	must(t, Forget(t.Context(), w.conn(w.source), "m"))
+	for _, table := range w.source.Rows(t, `SELECT relname FROM pg_class WHERE relname LIKE 'verify\_%' AND relkind = 'r'`) {
+		if n := w.source.Value(t, "SELECT count(*) FROM shardctl."+table); n != "0" {
+			t.Errorf("forgotten, and %s has %s rows", table, n)
+		}
+	}
 }

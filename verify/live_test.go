@@ -71,7 +71,7 @@ func TestAHotRowIsNoDifference(t *testing.T) {
 	done := make(chan error, 1)
 	source, target := w.pinned(w.source), w.pinned(s.db)
 	go func() { done <- w.heat(ctx, source, target, s) }()
-	for range 3 {
+	for range 2 {
 		r := w.full()
 		if got := lines(r.Differences); len(got) != 1 || r.Differences[0].Key[0] != w.source.Value(t, "SELECT md5('9')::uuid") {
 			t.Errorf("found %v", got)

@@ -105,11 +105,20 @@ func TestADatabaseThatIsDownHoldsBackOnlyItself(t *testing.T) {
 	t.Parallel()
 	w := blockWorld(t)
 	w.full()
+	w.source.Exec(t, "UPDATE block SET f = -1 WHERE "+id(1))
+	w.catchUp(0) // the other one is behind: the round waits for nothing
+	r, err := w.verifier.DeltaCheck(t.Context(), "db0", "db1")
+	if err != nil || len(r.Differences)+len(r.Broken) > 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, err := w.verifier.DeltaCheck(t.Context(), "db7"); migrate.ExitCode(err) != migrate.ExitUsage {
+		t.Errorf("unknown database: %v", err)
+	}
 	w.source.Exec(t, "UPDATE block SET f = -1")
 	w.catchUp()
 	w.verifier.Close()
 	w.verifier.databases[0].DSN = "host=127.0.0.1 port=1 user=nobody password=hidden-word connect_timeout=1"
-	r, err := w.verifier.DeltaCheck(t.Context(), "db0", "db1")
+	r, err = w.verifier.DeltaCheck(t.Context(), "db0", "db1")
 	if err == nil || r == nil || r.Checked != 2000 || len(r.Differences)+r.Unsettled+len(r.Broken) > 0 {
 		t.Errorf("%+v, %v", r, err)
 	}

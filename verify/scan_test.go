@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/shardctl/shardctl/internal/pgtest"
 	"github.com/shardctl/shardctl/migrate"
 )
 
@@ -144,8 +145,7 @@ func TestRowsWithoutAKeyFollowTheirPolicy(t *testing.T) {
 // The server may cut a COPY into writes as it likes.
 func TestDigestsAreReadHoweverTheyAreCut(t *testing.T) {
 	t.Parallel()
-	w := blockWorld(t)
-	conn := w.pinned(w.source)
+	conn := pgtest.NewDatabase(t).Connect(t)
 	query := "SELECT i, i * 7 FROM generate_series(-100::bigint, 100) i"
 	var raw bytes.Buffer
 	_, err := conn.PgConn().CopyTo(t.Context(), &raw, "COPY ("+query+") TO STDOUT (FORMAT binary)")

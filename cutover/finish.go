@@ -28,7 +28,7 @@ func (w *window) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	opened := w.rec.step(ctx, "open", func(ctx context.Context) error {
+	opened := w.rec.always(ctx, "open", func(ctx context.Context) error {
 		return w.each(ctx, func(ctx context.Context, name string, _ *pgx.Conn) error {
 			for _, o := range owners {
 				if o.Database == name {
@@ -39,11 +39,11 @@ func (w *window) finish(ctx context.Context) error {
 		})
 	})
 	flipped := w.flip(ctx, owners)
-	released := w.rec.step(ctx, "resume", w.resume)
+	released := w.rec.always(ctx, "resume", w.resume)
 	if err := errors.Join(opened, flipped, released); err != nil {
 		return err
 	}
-	return errors.Join(w.disarm(ctx), w.rec.step(ctx, "settle", w.validateOpened), w.copyJournal(ctx))
+	return errors.Join(w.disarm(ctx), w.rec.always(ctx, "settle", w.validateOpened), w.copyJournal(ctx))
 }
 
 // validateOpened validates the foreign keys that opening had to exchange, beside
@@ -108,13 +108,13 @@ func (w *window) flip(ctx context.Context, owners []store.Ownership) error {
 	if err != nil {
 		return err
 	}
-	err = w.rec.step(ctx, "flip", func(ctx context.Context) error {
+	err = w.rec.always(ctx, "flip", func(ctx context.Context) error {
 		return w.routers(func(i int) error { return w.cfg.Routers[i].Commit(ctx, doc) })
 	})
 	if err != nil {
 		return err
 	}
-	return w.rec.step(ctx, "read back", func(ctx context.Context) error {
+	return w.rec.always(ctx, "read back", func(ctx context.Context) error {
 		return w.routers(func(i int) error { return w.cfg.Routers[i].ReadBack(ctx, doc) })
 	})
 }

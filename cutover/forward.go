@@ -170,7 +170,7 @@ func (w *window) hold(ctx context.Context, d Direction, backend postgres.Backend
 func (w *window) undo(ctx context.Context, d Direction, tx pgx.Tx, reopen func(context.Context) error, cause error) (Outcome, error) {
 	clean, cancel := postgres.Cleanup(ctx)
 	defer cancel()
-	err := w.rec.step(clean, "undo", func(clean context.Context) error {
+	err := w.rec.always(clean, "undo", func(clean context.Context) error {
 		errs := []error{rollbackTx(clean, tx)}
 		w.shutDoors(clean)
 		if reopen != nil {

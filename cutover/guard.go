@@ -82,11 +82,16 @@ func Guard(ctx context.Context, cfg Config, d Direction, in io.Reader, out io.Wr
 	if _, err := fmt.Fprintln(out, sayReady); err != nil {
 		return false, err
 	}
-	lines := make(chan string)
+	lines, over := make(chan string), make(chan struct{})
+	defer close(over)
 	go func() { // ends with the pipe; closes lines
 		defer close(lines)
 		for s := bufio.NewScanner(in); s.Scan(); {
-			lines <- s.Text()
+			select {
+			case lines <- s.Text():
+			case <-over: // nobody listens any more
+				return
+			}
 		}
 	}()
 	return w.guardLoop(ctx, d, lines, out)

@@ -52,14 +52,38 @@ type recorder struct {
 	report  *Report
 }
 
-// step runs one step with a journal row before and after it. An error of the
-// journal before the step stops it; one after it is the step's own.
+// step runs one step with a journal row before and after it. A step whose
+// beginning cannot be journaled is not taken.
 func (r *recorder) step(ctx context.Context, name string, fn func(context.Context) error) error {
 	if err := r.journal.Record(ctx, r.q, name, "started", nil); err != nil {
 		return err
 	}
+	err, journalErr := r.take(ctx, name, fn)
+	if err == nil {
+		err = journalErr
+	}
+	return err
+}
+
+// journalWait bounds a row of the journal while clients may be waiting; a session
+// that does not answer in that time is closed, and the rows after it fail at once.
+const journalWait = 2 * time.Second
+
+// always runs a step of an undo, or of what follows the point of no return: it has
+// to be taken even if the journal's session is gone. The report has it all the same.
+func (r *recorder) always(ctx context.Context, name string, fn func(context.Context) error) error {
+	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), journalWait)
+	_ = r.journal.Record(clean, r.q, name, "started", nil)
+	cancel()
+	err, _ := r.take(ctx, name, fn)
+	return err
+}
+
+// take runs a step, notes it and tells the observer; the second error is the
+// journal's.
+func (r *recorder) take(ctx context.Context, name string, fn func(context.Context) error) (err, journalErr error) {
 	s := Step{Name: name, Started: time.Now(), Outcome: "ok"}
-	err := fn(ctx)
+	err = fn(ctx)
 	s.MS = float64(time.Since(s.Started).Microseconds()) / 1000
 	detail := map[string]any{"ms": s.MS}
 	if err != nil {
@@ -69,10 +93,7 @@ func (r *recorder) step(ctx context.Context, name string, fn func(context.Contex
 	if r.observe != nil {
 		r.observe(s)
 	}
-	clean, cancel := postgres.Cleanup(ctx)
+	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), journalWait)
 	defer cancel()
-	if jerr := r.journal.Record(clean, r.q, name, s.Outcome, detail); err == nil && jerr != nil {
-		return jerr
-	}
-	return err
+	return err, r.journal.Record(clean, r.q, name, s.Outcome, detail)
 }

@@ -5,7 +5,7 @@ SHELL       := bash
 
 GO      ?= go
 # Per test program. The slowest start servers and crash them many times.
-TIMEOUT ?= 10m
+TIMEOUT ?= 20m
 # Test programs at a time: each has a server of its own, and two keep two cores busy.
 JOBS    ?= 2
 

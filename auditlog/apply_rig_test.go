@@ -191,6 +191,18 @@ func (r *rig) setOwner(t testing.TB, moved bool, names []string) {
 	}
 }
 
+// clear empties the tables on all sides, and what tests look at.
+func (r *rig) clear(t testing.TB) {
+	t.Helper()
+	r.giveBack(t)
+	for i := len(r.layout.Tables) - 1; i >= 0; i-- {
+		r.source.Exec(t, "DELETE FROM "+r.layout.Tables[i].QualifiedSource())
+	}
+	r.source.Exec(t, "DELETE FROM shardctl.quarantine; DELETE FROM shardctl.stray")
+	r.level(t)
+	r.want(t)
+}
+
 // tick makes one tick forward for all databases.
 func (r *rig) tick(t testing.TB) []auditlog.Tick {
 	t.Helper()

@@ -7,7 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/postgres"
 	"github.com/shardctl/shardctl/internal/store"
+	"github.com/shardctl/shardctl/migrate"
 )
 
 // outcome is what a tick came to for one database.
@@ -254,7 +256,7 @@ func (r *reader) readable() []string {
 func (r *reader) awake(ctx context.Context, gs []*group, note func(outcome)) (busy []*group) {
 	for _, g := range gs {
 		at := time.Now()
-		quiet, err := r.quiet(ctx, g)
+		quiet, err := r.quiet(ctx, g, note)
 		switch {
 		case err != nil:
 			g.fail(err, note)
@@ -269,7 +271,7 @@ func (r *reader) awake(ctx context.Context, gs []*group, note func(outcome)) (bu
 
 // quiet reports whether a group's logs have nothing new. It looks for a gap too: a
 // log that was stopped has nothing new either.
-func (r *reader) quiet(ctx context.Context, g *group) (bool, error) {
+func (r *reader) quiet(ctx context.Context, g *group, note func(outcome)) (bool, error) {
 	if g.retry {
 		return false, nil
 	}
@@ -281,12 +283,28 @@ func (r *reader) quiet(ctx context.Context, g *group) (bool, error) {
 	if err != nil || !look.empty() {
 		return false, err
 	}
+	return true, r.checkLogs(ctx, conn, g, note)
+}
+
+// checkLogs takes the databases out of a group for which the log has a gap.
+func (r *reader) checkLogs(ctx context.Context, q postgres.Querier, g *group, note func(outcome)) error {
+	var whole []*database
 	for _, db := range g.databases {
-		if err := checkLog(ctx, conn, r.a.migration(), db.name(), store.Forward, db.pos, r.id); err != nil {
-			return false, err
+		err := checkLog(ctx, q, r.a.migration(), db.name(), store.Forward, db.pos, r.id)
+		if err == nil {
+			whole = append(whole, db)
+			continue
 		}
+		if migrate.ExitCode(err) != migrate.ExitRefused {
+			return err
+		}
+		db.known = false
+		o := newOutcome(db)
+		o.err = err
+		note(o)
 	}
-	return true, nil
+	g.databases = whole
+	return nil
 }
 
 // rest notes a tick that found nothing.
@@ -305,6 +323,7 @@ func (g *group) fail(err error, note func(outcome)) {
 	}
 	g.members = nil
 	for _, db := range g.databases {
+		db.known = false
 		o := newOutcome(db)
 		o.err = err
 		note(o)

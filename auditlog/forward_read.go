@@ -14,10 +14,8 @@ import (
 // read reads a group's batch in the tick's snapshot and stages it on the group's
 // databases. Those that fail get their outcome noted; the others go on.
 func (r *reader) read(ctx context.Context, tx pgx.Tx, g *group, now present, markers map[string]store.Marker, patience time.Duration, note func(outcome)) error {
-	for _, db := range g.databases {
-		if err := checkLog(ctx, tx, r.a.migration(), db.name(), store.Forward, db.pos, r.id); err != nil {
-			return err
-		}
+	if err := r.checkLogs(ctx, tx, g, note); err != nil || len(g.databases) == 0 {
+		return err
 	}
 	if _, err := r.watch.Check(ctx, tx); err != nil {
 		return err

@@ -15,6 +15,25 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
+// TestForward goes through interleavings on one migration, each on empty tables.
+func TestForward(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigSpec{})
+	for name, test := range map[string]func(*testing.T, *rig){
+		"late commit of an early id": lateCommitOfAnEarlyID, "long writer": longWriter, "empty tick": emptyTick, "deletes and moves": deletesAndMoves,
+		"stale term": staleTerm, "held database": heldDatabase, "gaps": gapsStop, "databases meet again": databasesMeetAgain,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r.clear(t)
+			test(t, r)
+		})
+	}
+	t.Run("rewrite before the read", func(t *testing.T) { // the last: its DDL is a stop
+		r.clear(t)
+		rewriteBeforeTheRead(t, r)
+	})
+}
+
 func TestTicksBringEveryKindOfWrite(t *testing.T) {
 	t.Parallel()
 	for _, schema := range []string{"shard_%d", "app"} {
@@ -36,10 +55,8 @@ func TestTicksBringEveryKindOfWrite(t *testing.T) {
 	}
 }
 
-// TestALateCommitOfAnEarlyIDArrives: sequence order is not commit order.
-func TestALateCommitOfAnEarlyIDArrives(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, rigSpec{})
+// lateCommitOfAnEarlyID: sequence order is not commit order.
+func lateCommitOfAnEarlyID(t *testing.T, r *rig) {
 	early := begin(t, r.source)
 	exec(t, early, "INSERT INTO public.block VALUES (1, 1, 'early')")
 	r.source.Exec(t, "INSERT INTO public.block VALUES (2, 2, 'late')")
@@ -52,10 +69,8 @@ func TestALateCommitOfAnEarlyIDArrives(t *testing.T) {
 	r.want(t)
 }
 
-// TestALongWriterDelaysOnlyItself: positions are snapshots, not one number.
-func TestALongWriterDelaysOnlyItself(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, rigSpec{})
+// longWriter: positions are snapshots, not one number.
+func longWriter(t *testing.T, r *rig) {
 	long := begin(t, r.source)
 	exec(t, long, "INSERT INTO public.block VALUES (1, 1, 'long')")
 	exec(t, long, "SAVEPOINT a; INSERT INTO public.block VALUES (100, 1, 'gone'); ROLLBACK TO a; SAVEPOINT b; INSERT INTO public.block VALUES (101, 1, 'kept'); RELEASE b")
@@ -76,9 +91,7 @@ func TestALongWriterDelaysOnlyItself(t *testing.T) {
 	r.want(t)
 }
 
-func TestAnEmptyTickStoresNothing(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, rigSpec{})
+func emptyTick(t *testing.T, r *rig) {
 	r.source.Exec(t, "INSERT INTO public.block VALUES (1, 1, 'x')")
 	r.level(t)
 	before, markers := r.position(t, 0), r.source.Value(t, "SELECT count(*) FROM shardctl.marker")
@@ -88,9 +101,7 @@ func TestAnEmptyTickStoresNothing(t *testing.T) {
 	}
 }
 
-func TestDeleteAndReinsertMoveAndPrimaryKeyChange(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, rigSpec{})
+func deletesAndMoves(t *testing.T, r *rig) {
 	r.source.Exec(t, "INSERT INTO public.block SELECT g, g, 'x' FROM generate_series(1, 20) g; INSERT INTO public.comment SELECT g, g, 'c' FROM generate_series(1, 20) g")
 	r.level(t)
 	// A → B → C within one batch, and over several.
@@ -229,11 +240,9 @@ func TestCutBatches(t *testing.T) {
 	r.want(t)
 }
 
-// TestARewriteBeforeTheReadLosesNothing: a table that is rewritten after the
+// rewriteBeforeTheRead: a table that is rewritten after the
 // snapshot of an older transaction reads as empty in it.
-func TestARewriteBeforeTheReadLosesNothing(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, rigSpec{})
+func rewriteBeforeTheRead(t *testing.T, r *rig) {
 	r.source.Exec(t, "INSERT INTO public.block SELECT g, g, 'x' FROM generate_series(1, 50) g")
 	r.level(t)
 	r.source.Exec(t, "UPDATE public.block SET body = 'y'")
@@ -257,15 +266,17 @@ func TestARewriteBeforeTheReadLosesNothing(t *testing.T) {
 	}
 }
 
-func TestAStaleTermDoesNothing(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, rigSpec{})
+func staleTerm(t *testing.T, r *rig) {
 	r.source.Exec(t, "INSERT INTO public.block VALUES (1, 1, 'x')")
 	r.tick(t)
 	r.source.Exec(t, "INSERT INTO public.block VALUES (2, 2, 'x')")
-	for i := range r.dbs {
-		r.dbs[i].Exec(t, "UPDATE shardctl.control SET term = 9")
+	term := func(n int) {
+		for _, d := range r.dbs {
+			d.Exec(t, "UPDATE shardctl.control SET term = $1", n)
+		}
 	}
+	term(9)
+	defer term(1)
 	_, err := r.applier.Forward(t.Context())
 	if err == nil || !strings.Contains(err.Error(), store.ErrTerm.Error()) {
 		t.Fatalf("a stale applier: %v", err)
@@ -275,9 +286,7 @@ func TestAStaleTermDoesNothing(t *testing.T) {
 	}
 }
 
-func TestAHeldDatabaseWaits(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, rigSpec{})
+func heldDatabase(t *testing.T, r *rig) {
 	r.dbs[0].Exec(t, "UPDATE shardctl.control SET held = true")
 	r.source.Exec(t, "INSERT INTO public.block SELECT g, g, 'x' FROM generate_series(1, 20) g")
 	for _, tick := range r.tick(t) {
@@ -293,46 +302,38 @@ func TestAHeldDatabaseWaits(t *testing.T) {
 	r.want(t)
 }
 
-func TestAGapStops(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, rigSpec{})
+func gapsStop(t *testing.T, r *rig) {
 	r.source.Exec(t, "INSERT INTO public.block VALUES (1, 1, 'x')")
 	r.tick(t)
-	for name, damage := range map[string][2]string{
-		"marker gone":       {"DELETE FROM shardctl.marker", ""},
-		"another server":    {"SELECT 1", "UPDATE shardctl.position SET system_identifier = '7'"},
-		"below low water":   {"INSERT INTO shardctl.low_water VALUES ('m', 1, 0, '1:4000000000:')", ""},
-		"capture has ended": {"INSERT INTO shardctl.gap VALUES ('m', 'db0', 'forward', 'full'), ('m', 'db1', 'forward', 'full')", ""},
+	for name, sql := range map[string]struct{ damage, undo string }{
+		"marker gone":     {"CREATE TABLE public.kept AS TABLE shardctl.marker; DELETE FROM shardctl.marker", "INSERT INTO shardctl.marker TABLE public.kept; DROP TABLE public.kept"},
+		"below low water": {"INSERT INTO shardctl.low_water VALUES ('m', 1, 0, '1:4000000000:')", "DELETE FROM shardctl.low_water"},
+		"capture ended":   {"INSERT INTO shardctl.gap VALUES ('m', 'db0', 'forward', 'full'), ('m', 'db1', 'forward', 'full')", "DELETE FROM shardctl.gap"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			r := newRig(t, rigSpec{})
-			r.source.Exec(t, "INSERT INTO public.block VALUES (1, 1, 'x')")
-			r.tick(t)
-			r.source.Exec(t, damage[0])
-			if damage[1] != "" {
-				r.dbs[0].Exec(t, damage[1])
-				r.dbs[1].Exec(t, damage[1])
-			}
-			again := r.newApplier(t, r.term, rigSpec{})
-			if _, err := again.Forward(t.Context()); err == nil || migrate.ExitCode(err) != migrate.ExitRefused || !strings.Contains(err.Error(), "db1") {
-				t.Errorf("an idle tick: %v", err)
-			}
-			r.source.Exec(t, "INSERT INTO public.block VALUES (2, 1, 'x')")
-			if _, err := again.Forward(t.Context()); err == nil || migrate.ExitCode(err) != migrate.ExitRefused {
-				t.Errorf("a busy tick: %v", err)
-			}
-			if got := r.onDatabases(t, "block"); got != "1" {
-				t.Errorf("a gap was bridged: %s", got)
-			}
-		})
+		r.source.Exec(t, sql.damage)
+		if _, err := r.applier.Forward(t.Context()); err == nil || migrate.ExitCode(err) != migrate.ExitRefused || !strings.Contains(err.Error(), "db1") {
+			t.Errorf("%s: an idle tick: %v", name, err)
+		}
+		r.source.Exec(t, "INSERT INTO public.block VALUES (2, 1, 'x')")
+		if _, err := r.applier.Forward(t.Context()); err == nil || migrate.ExitCode(err) != migrate.ExitRefused {
+			t.Errorf("%s: a busy tick: %v", name, err)
+		}
+		if got := r.onDatabases(t, "block"); got != "1" {
+			t.Errorf("%s: a gap was bridged: %s", name, got)
+		}
+		r.source.Exec(t, "DELETE FROM public.block WHERE id = 2;"+sql.undo)
 	}
+	r.dbs[0].Exec(t, "UPDATE shardctl.position SET system_identifier = system_identifier || '7'")
+	r.applier.Close(t.Context())
+	if _, err := r.applier.Forward(t.Context()); err == nil || migrate.ExitCode(err) != migrate.ExitRefused || !strings.Contains(err.Error(), "db0") {
+		t.Errorf("another server: %v", err)
+	}
+	r.dbs[0].Exec(t, "UPDATE shardctl.position SET system_identifier = left(system_identifier, -1)")
 }
 
-// TestDatabasesMeetAgain: two that stand at different positions are brought to one
+// databasesMeetAgain: two that stand at different positions are brought to one
 // by the same tick.
-func TestDatabasesMeetAgain(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, rigSpec{})
+func databasesMeetAgain(t *testing.T, r *rig) {
 	for i := range 5 {
 		r.source.Exec(t, fmt.Sprintf("INSERT INTO public.block SELECT g, g, 'x' FROM generate_series(%d, %d) g", i*10, i*10+9))
 		if _, err := r.applier.Forward(t.Context(), "db0"); err != nil {
@@ -343,9 +344,6 @@ func TestDatabasesMeetAgain(t *testing.T) {
 		t.Fatal("the databases are level already")
 	}
 	r.tick(t)
-	if r.position(t, 0) == r.position(t, 1) {
-		t.Log("level after one tick")
-	}
 	r.source.Exec(t, "UPDATE public.block SET workspace_id = workspace_id + 1")
 	r.tick(t)
 	if a, b := r.position(t, 0), r.position(t, 1); a != b {

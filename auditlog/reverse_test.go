@@ -54,7 +54,6 @@ func moved(t testing.TB, rs rigSpec, sql string) *rig {
 	r.level(t)
 	r.want(t)
 	r.own(t)
-	r.applier.Close(t.Context())
 	return r
 }
 
@@ -86,12 +85,10 @@ func TestTicksBack(t *testing.T) {
 			}
 			// There and back again: each direction goes on from where it stood.
 			r.giveBack(t)
-			r.applier.Close(t.Context())
 			r.source.Exec(t, "UPDATE public.block SET body = 'on the source again' WHERE id < 10; DELETE FROM public.comment WHERE id > 210")
 			r.level(t)
 			r.want(t)
 			r.own(t)
-			r.applier.Close(t.Context())
 			r.write(t, 6, "UPDATE %.block SET body = 'and once more' WHERE id = 6")
 			ticks := r.back(t)
 			if n := ticks[0].Entries + ticks[1].Entries; n != 1 {
@@ -102,10 +99,29 @@ func TestTicksBack(t *testing.T) {
 	}
 }
 
-// TestEqualKeysOfTwoDatabases: one must not overwrite the other on the source.
-func TestEqualKeysOfTwoDatabases(t *testing.T) {
+// TestReverse goes through interleavings on one migration with shards on two
+// databases, and on one with all of them in schemas of one.
+func TestReverse(t *testing.T) {
 	t.Parallel()
-	r := moved(t, rigSpec{}, twenty)
+	for databases, tests := range map[int]map[string]func(*testing.T, *rig){
+		2: {"equal keys": equalKeys, "rows of the source": rowsOfTheSource, "orphans": orphansGoBack},
+		1: {"keys move": keysMove, "truncate of one location": truncateOfOneLocation},
+	} {
+		r := newRig(t, rigSpec{databases: databases})
+		for name, test := range tests {
+			t.Run(name, func(t *testing.T) {
+				r.clear(t)
+				r.source.Exec(t, twenty)
+				r.level(t)
+				r.own(t)
+				test(t, r)
+			})
+		}
+	}
+}
+
+// equalKeys: one must not overwrite the other on the source.
+func equalKeys(t *testing.T, r *rig) {
 	a, b := 1, 0
 	_, dbA := r.at(t, a)
 	for b = 2; ; b++ {
@@ -135,14 +151,9 @@ func TestEqualKeysOfTwoDatabases(t *testing.T) {
 	r.want(t)
 }
 
-// TestRowsThatTheSourceStillOwns are not touched by a partly moved migration.
-func TestRowsThatTheSourceStillOwns(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, rigSpec{})
-	r.source.Exec(t, twenty)
-	r.level(t)
-	r.own(t, "db0")
-	r.applier.Close(t.Context())
+// rowsOfTheSource are not touched by a partly moved migration.
+func rowsOfTheSource(t *testing.T, r *rig) {
+	r.giveBack(t, "db1")
 	mine, theirs := 0, 0
 	for k := 1; k <= 20 && (mine == 0 || theirs == 0); k++ {
 		if _, db := r.at(t, k); db == 0 {
@@ -170,11 +181,9 @@ func TestRowsThatTheSourceStillOwns(t *testing.T) {
 	}
 }
 
-// TestKeysMoveBetweenPlacesOfADatabase: the same key at another location is the
+// keysMove: the same key at another location is the
 // same row; a second one beside it is not.
-func TestKeysMoveBetweenPlacesOfADatabase(t *testing.T) {
-	t.Parallel()
-	r := moved(t, rigSpec{databases: 1}, twenty)
+func keysMove(t *testing.T, r *rig) {
 	from := 1
 	to := 2
 	for s, _ := r.at(t, from); ; to++ {
@@ -202,9 +211,7 @@ func TestKeysMoveBetweenPlacesOfADatabase(t *testing.T) {
 	}
 }
 
-func TestTruncateOfOneLocation(t *testing.T) {
-	t.Parallel()
-	r := moved(t, rigSpec{databases: 1}, twenty)
+func truncateOfOneLocation(t *testing.T, r *rig) {
 	schema, _ := r.at(t, 1)
 	r.write(t, 1, "TRUNCATE %.block, %.comment; INSERT INTO %.block VALUES (900, 1, 'after'); INSERT INTO %.comment VALUES (900, 900, 'after')")
 	r.back(t)
@@ -214,11 +221,9 @@ func TestTruncateOfOneLocation(t *testing.T) {
 	}
 }
 
-// TestOrphansGoBack: a database has no foreign key, its application deletes a
+// orphansGoBack: a database has no foreign key, its application deletes a
 // parent before its children.
-func TestOrphansGoBack(t *testing.T) {
-	t.Parallel()
-	r := moved(t, rigSpec{}, twenty)
+func orphansGoBack(t *testing.T, r *rig) {
 	r.write(t, 1, "DELETE FROM %.block WHERE id = 1")
 	r.write(t, 2, "DELETE FROM %.block WHERE id = 2")
 	r.back(t)
@@ -250,7 +255,6 @@ func TestOddTablesThereAndBack(t *testing.T) {
 	r.level(t)
 	r.want(t)
 	r.own(t)
-	r.applier.Close(t.Context())
 	for _, d := range r.dbs {
 		d.Exec(t, `UPDATE app.odd SET n = n + 1, j = '[1]', a = NULL; UPDATE app.num SET k = k * 1.0000; UPDATE app.odd SET serial = DEFAULT WHERE id % 2 = 0; INSERT INTO app.odd (id, ws, n) OVERRIDING SYSTEM VALUE SELECT id + 1000, ws, 5 FROM app.odd`)
 	}
@@ -265,7 +269,6 @@ func TestUniqueValuesChangeHandsOnTheWayBack(t *testing.T) {
 	r.source.Exec(t, "INSERT INTO public.block SELECT g, g, 'u' || g FROM generate_series(1, 20) g")
 	r.level(t)
 	r.own(t)
-	r.applier.Close(t.Context())
 	d := r.dbs[0]
 	ids := d.Rows(t, "SELECT id FROM app.block ORDER BY id")
 	d.Exec(t, fmt.Sprintf("UPDATE app.block SET body = 'u%[1]s' WHERE id = %[2]s; UPDATE app.block SET body = 'u%[2]s' WHERE id = %[1]s; UPDATE app.block SET body = 'u%[4]s' WHERE id = %[3]s; DELETE FROM app.block WHERE id = %[4]s",

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/shardctl/shardctl/internal/store"
+	"github.com/shardctl/shardctl/migrate"
 )
 
 const (
@@ -157,6 +158,11 @@ func (s *service) reverse(ctx context.Context, db *database) error {
 			v.mu.Unlock()
 			err = o.err
 		}
+		if s.gapEnds(err) {
+			retry.failed(err)
+			s.goal.expect(db.name(), false)
+			return nil
+		}
 		if err != nil {
 			if stop := s.stops(ctx, db.name(), err); stop != nil {
 				return stop
@@ -173,6 +179,13 @@ func (s *service) reverse(ctx context.Context, db *database) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// gapEnds reports whether an error on the way back is a gap that only ends the
+// possibility of a rollback: the way forward goes on without it.
+func (s *service) gapEnds(err error) bool {
+	var f *migrate.Failure
+	return errors.As(err, &f) && f.Code == gapCode && !s.goal.options.Once && s.goal.options.UntilLag == 0
 }
 
 // owns reads from the control row whether the shards are the database's.

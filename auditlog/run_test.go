@@ -226,7 +226,6 @@ func TestDrainsAreProven(t *testing.T) {
 	r.want(t)
 	must(t, r.applier.ProveReverse(t.Context(), nil))
 	r.own(t)
-	r.applier.Close(t.Context())
 	r.write(t, 1, "UPDATE %.block SET body = 'back' WHERE id = 1")
 	must(t, r.applier.DrainReverse(t.Context(), []string{"db0", "db1"}))
 	r.want(t)

@@ -35,6 +35,8 @@ var ErrHeld = errors.New("held by a fast copy")
 // under way: nothing was done, the next tick goes by the new owner.
 var errMoved = errors.New("the owner of the shards changed during the tick")
 
+const gapCode = "gap"
+
 // gapFailure is the clear stop where entries are lost to a database: it is never
 // bridged, the database is copied anew.
 func gapFailure(database string, d store.Direction, reason string) error {
@@ -42,5 +44,5 @@ func gapFailure(database string, d store.Direction, reason string) error {
 	if d == store.Reverse {
 		hint = "what it wrote since cannot be brought back by the log; the shards stay where they are"
 	}
-	return migrate.Refuse("gap", database, "the "+string(d)+" log no longer holds what this database has not seen: "+reason, hint)
+	return migrate.Refuse(gapCode, database, "the "+string(d)+" log no longer holds what this database has not seen: "+reason, hint)
 }

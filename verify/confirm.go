@@ -157,11 +157,8 @@ func (j *judge) locked(s *server, logs bool) []string {
 func (s *server) frozen(ctx context.Context, locked []string, fn func(pgx.Tx) error) error {
 	return s.with(ctx, func(conn *pgxpool.Conn) error {
 		return postgres.WithTx(ctx, conn, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-			if err := lockTables(ctx, tx, locked); err != nil {
-				return err
-			}
 			// Logs are never analyzed: without this the planner would read all of them.
-			if _, err := tx.Exec(ctx, "SET LOCAL enable_seqscan = off"); err != nil {
+			if err := lockTables(ctx, tx, locked, "SET LOCAL enable_seqscan = off"); err != nil {
 				return err
 			}
 			return fn(tx)

@@ -79,7 +79,7 @@ func TestARewriteUnderWayIsNoDifference(t *testing.T) {
 	b, err := w.verifier.builder(ctx, w.verifier.servers())
 	must(t, err)
 	j := w.verifier.newJudge(b, block, w.verifier.databases)
-	must(t, j.readOwners(ctx))
+	must(t, j.knowOwners(ctx))
 	keys := []key{{w.source.Value(t, "SELECT md5('1')::uuid")}}
 	done := make(chan verdict, 1)
 	go func() {

@@ -7,8 +7,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/store"
 	"github.com/shardctl/shardctl/migrate"
 )
 
@@ -29,8 +31,8 @@ type Round struct {
 func (v *Verifier) DeltaCheck(ctx context.Context, databases ...string) (*Round, error) {
 	round := &Round{}
 	groups, err := v.groups(ctx, databases, round)
-	for _, group := range groups {
-		err = errors.Join(err, v.compareRound(ctx, group, round))
+	for _, g := range groups {
+		err = errors.Join(err, v.compareRound(ctx, g, round))
 	}
 	return round, err
 }
@@ -67,9 +69,16 @@ func stale(database, reason string) error {
 	return migrate.Refuse("verify.stale", database, reason, "run shardctl verify")
 }
 
+// group is links that are level, so that their log and the source are read once.
+type group struct {
+	links     []*link
+	databases []*server
+	owners    map[string]store.Ownership
+}
+
 // groups loads the databases' links, ends chains that broke, and puts together those
-// that are level, so that their log and the source are read once.
-func (v *Verifier) groups(ctx context.Context, databases []string, round *Round) ([][]*link, error) {
+// that are level.
+func (v *Verifier) groups(ctx context.Context, databases []string, round *Round) ([]*group, error) {
 	servers := make([]*server, len(databases))
 	for i, name := range databases {
 		d, err := v.database(name)
@@ -78,40 +87,52 @@ func (v *Verifier) groups(ctx context.Context, databases []string, round *Round)
 		}
 		servers[i] = d
 	}
-	if err := v.onSource(ctx, func(conn *pgxpool.Conn) error { return ensureState(ctx, conn) }); err != nil {
+	if err := v.ensureState(ctx); err != nil {
 		return nil, err
 	}
-	links, err := v.links(ctx, servers)
+	links, owners, err := v.links(ctx, servers)
 	if err != nil {
 		return nil, err
 	}
-	var groups [][]*link
-	var errs []error
-	at := map[string]int{}
-	for _, l := range links {
-		fit, err := v.fit(ctx, l, round)
-		errs = append(errs, err)
-		if !fit {
+	reasons, errs := v.readyAll(ctx, links)
+	var groups []*group
+	at := map[string]*group{}
+	for i, l := range links {
+		if errs[i] != nil {
+			continue
+		}
+		fit, err := v.fit(ctx, l, reasons[i], round)
+		if errs[i] = err; !fit {
 			continue
 		}
 		id := fmt.Sprint(l.log.Name, l.from.Snapshot, l.to.Snapshot, len(l.tables))
-		n, ok := at[id]
-		if !ok {
-			n = len(groups)
-			at[id] = n
-			groups = append(groups, nil)
+		if at[id] == nil {
+			at[id] = &group{owners: owners}
+			groups = append(groups, at[id])
 		}
-		groups[n] = append(groups[n], l)
+		at[id].links, at[id].databases = append(at[id].links, l), append(at[id].databases, l.database)
 	}
 	return groups, errors.Join(errs...)
 }
 
+// readyAll asks for all links at once: in the window of a switch each round trip counts.
+func (v *Verifier) readyAll(ctx context.Context, links []*link) (reasons []string, errs []error) {
+	reasons, errs = make([]string, len(links)), make([]error, len(links))
+	var g errgroup.Group
+	g.SetLimit(2 * v.limits.streams)
+	for i, l := range links {
+		g.Go(func() error {
+			reasons[i], errs[i] = v.ready(ctx, l)
+			return nil
+		})
+	}
+	_ = g.Wait() // each error stands by its link
+	return reasons, errs
+}
+
 // fit reports whether a link can be compared, and notes why not.
-func (v *Verifier) fit(ctx context.Context, l *link, round *Round) (bool, error) {
-	reason, err := v.ready(ctx, l)
+func (v *Verifier) fit(ctx context.Context, l *link, reason string, round *Round) (bool, error) {
 	switch {
-	case err != nil:
-		return false, err
 	case reason == "":
 		return true, nil
 	case !l.begun:
@@ -122,33 +143,35 @@ func (v *Verifier) fit(ctx context.Context, l *link, round *Round) (bool, error)
 	return false, v.end(ctx, l)
 }
 
-// ensureState makes the tables where they lack; usually one look is all it costs.
-func ensureState(ctx context.Context, q postgres.Querier) error {
-	there, err := hasState(ctx, q)
-	if err != nil || there {
-		return err
+// ensureState makes the tables where they lack; it looks once.
+func (v *Verifier) ensureState(ctx context.Context) error {
+	if v.hasState.Load() {
+		return nil
 	}
-	return CreateState(ctx, q)
+	err := v.onSource(ctx, func(conn *pgxpool.Conn) error {
+		there, err := hasState(ctx, conn)
+		if err != nil || there {
+			return err
+		}
+		return CreateState(ctx, conn)
+	})
+	if err == nil {
+		v.hasState.Store(true)
+	}
+	return err
 }
 
 // compareRound compares level links, table by table, and ends their round.
-func (v *Verifier) compareRound(ctx context.Context, group []*link, round *Round) error {
-	first := group[0]
-	databases := make([]*server, len(group))
-	for i, l := range group {
-		databases[i] = l.database
-	}
-	b, err := v.builder(ctx, append([]*server{v.source}, databases...))
-	if err != nil {
-		return err
-	}
-	work, err := v.newWork(ctx, b, first, databases, first.to.Snapshot)
+func (v *Verifier) compareRound(ctx context.Context, g *group, round *Round) error {
+	first := g.links[0]
+	w, err := v.newWork(ctx, g, first.to.Snapshot)
 	if err != nil {
 		return err
 	}
 	for _, t := range first.tables {
-		j := v.newJudge(b, t, databases)
-		if err := work.check(ctx, j); err != nil {
+		j := v.newJudge(w.b, t, g.databases)
+		j.owners = g.owners
+		if err := w.each(ctx, t, func(keys []key) error { return j.check(ctx, keys) }); err != nil {
 			return err
 		}
 		round.Checked += j.looked
@@ -158,9 +181,9 @@ func (v *Verifier) compareRound(ctx context.Context, group []*link, round *Round
 			return err
 		}
 	}
-	if work.reason != "" {
-		for _, l := range group {
-			round.Broken = append(round.Broken, l.database.Name+": "+work.reason)
+	if w.reason != "" {
+		for _, l := range g.links {
+			round.Broken = append(round.Broken, l.database.Name+": "+w.reason)
 			if err := v.end(ctx, l); err != nil {
 				return err
 			}
@@ -172,7 +195,7 @@ func (v *Verifier) compareRound(ctx context.Context, group []*link, round *Round
 	}
 	return v.onSource(ctx, func(conn *pgxpool.Conn) error {
 		return postgres.WithTx(ctx, conn, pgx.TxOptions{}, func(tx pgx.Tx) error {
-			for _, l := range group {
+			for _, l := range g.links {
 				if err := v.advance(ctx, tx, l); err != nil {
 					return err
 				}

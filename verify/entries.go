@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -26,6 +27,10 @@ type entry struct {
 // sees.
 type window struct{ from, to string }
 
+// running reports whether transactions were running at the position: their entries
+// have lower numbers than its end.
+func running(position string) bool { return !strings.HasSuffix(position, ":") }
+
 // now gives the window from a position up to the present.
 func (s *server) now(ctx context.Context, from string) (window, error) {
 	w := window{from: from}
@@ -38,78 +43,88 @@ func (s *server) now(ctx context.Context, from string) (window, error) {
 	return w, nil
 }
 
+// branch is one part of a table's log, and how far it was read.
+type branch struct {
+	query     string
+	xid       string
+	seq       int64
+	page      []entry // the last one read
+	more      bool    // it was full
+	truncated bool    // there was a TRUNCATE in it
+}
+
 // entries reads the log of a table on one server, page by page, and hands each
 // page's keys on, each once in its page. A page needs no snapshot in common with
 // the last: what the window's end sees was committed before, and stays. It reports
 // whether the table was truncated in the window.
 func (v *Verifier) entries(ctx context.Context, s *server, b builder, t *layout.Table, w window, take func([]entry) error) (truncated bool, err error) {
+	var branches []branch
 	for segment := range logschema.Segments {
-		for _, running := range []bool{true, false} {
-			at := cursor{xid: "0"}
-			for more := true; more; {
-				var page []entry
-				err := v.persist(ctx, s, func() error {
-					next := at
-					page, err = readPage(ctx, s, b.entries(t, segment, running, entryPage), w, &next)
-					if err == nil {
-						more, at = next.rows == entryPage, next
-					}
-					return err
-				})
-				if err != nil {
-					return false, fmt.Errorf("read the log of %s on %s: %w", t.Name(), s.Name, err)
-				}
-				truncated = truncated || at.truncated
-				if len(page) == 0 {
-					continue
-				}
-				if err := take(page); err != nil {
+		branches = append(branches, branch{query: b.entries(t, segment, false, entryPage), xid: "0"})
+		if running(w.from) {
+			branches = append(branches, branch{query: b.entries(t, segment, true, entryPage), xid: "0"})
+		}
+	}
+	for len(branches) > 0 {
+		var read []branch
+		err := v.persist(ctx, s, func() (err error) {
+			read, err = readPages(ctx, s, branches, w)
+			return err
+		})
+		if err != nil {
+			return false, fmt.Errorf("read the log of %s on %s: %w", t.Name(), s.Name, err)
+		}
+		branches = branches[:0]
+		for _, br := range read {
+			truncated = truncated || br.truncated
+			if len(br.page) > 0 {
+				if err := take(br.page); err != nil {
 					return false, err
 				}
+			}
+			if br.more {
+				branches = append(branches, br)
 			}
 		}
 	}
 	return truncated, nil
 }
 
-// cursor is where a page ended.
-type cursor struct {
-	xid       string
-	seq       int64
-	rows      int
-	truncated bool // a TRUNCATE was among the entries so far
+// readPages reads the next page of each branch, all in one round trip.
+func readPages(ctx context.Context, s *server, branches []branch, w window) ([]branch, error) {
+	out := make([]branch, len(branches))
+	batch := &pgx.Batch{}
+	for i, br := range branches {
+		out[i] = branch{query: br.query, xid: br.xid, seq: br.seq}
+		batch.Queue(br.query, w.from, w.to, br.xid, br.seq).Query(out[i].take)
+	}
+	err := s.with(ctx, func(conn *pgxpool.Conn) error { return conn.SendBatch(ctx, batch).Close() })
+	return out, err
 }
 
-func readPage(ctx context.Context, s *server, query string, w window, at *cursor) ([]entry, error) {
-	var page []entry
+func (b *branch) take(rows pgx.Rows) error {
 	seen := map[string]int{}
-	at.rows = 0
-	err := s.readLog(ctx, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, query, w.from, w.to, at.xid, at.seq)
-		if err != nil {
-			return err
-		}
-		var op string
-		var moved bool
-		var hashes [2]*int64
-		var keys [2]key
-		_, err = pgx.ForEachRow(rows, []any{&at.xid, &at.seq, &op, &moved, &hashes[0], &keys[0], &hashes[1], &keys[1]}, func() error {
-			at.rows++
-			at.truncated = at.truncated || op == "T"
-			for i, k := range keys {
-				if hashes[i] == nil {
-					continue
-				}
-				if n, ok := seen[k.id()]; ok {
-					page[n].moved = page[n].moved || moved
-					continue
-				}
-				seen[k.id()] = len(page)
-				page = append(page, entry{hash: *hashes[i], key: append(key{}, k...), moved: moved})
+	n := 0
+	var op string
+	var moved bool
+	var hashes [2]*int64
+	var keys [2]key
+	_, err := pgx.ForEachRow(rows, []any{&b.xid, &b.seq, &op, &moved, &hashes[0], &keys[0], &hashes[1], &keys[1]}, func() error {
+		n++
+		b.truncated = b.truncated || op == "T"
+		for i, k := range keys {
+			if hashes[i] == nil {
+				continue
 			}
-			return nil
-		})
-		return err
+			if at, ok := seen[k.id()]; ok {
+				b.page[at].moved = b.page[at].moved || moved
+				continue
+			}
+			seen[k.id()] = len(b.page)
+			b.page = append(b.page, entry{hash: *hashes[i], key: append(key{}, k...), moved: moved})
+		}
+		return nil
 	})
-	return page, err
+	b.more = n == entryPage
+	return err
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/shardctl/shardctl/internal/layout"
 	"github.com/shardctl/shardctl/migrate"
@@ -14,79 +17,124 @@ import (
 // out and the databases are level: then what differs is different, and nothing
 // need be confirmed. Tables that exist everywhere do not change hands and may be
 // written at that time; rounds look after them. An error names a difference, or says
-// why not everything can be compared.
+// why not everything can be compared. Clients wait meanwhile: what can be asked at
+// once is.
 func (v *Verifier) Exact(ctx context.Context, databases []string) error {
 	var round Round
 	groups, err := v.groups(ctx, databases, &round)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if len(round.Broken) > 0 {
+	case len(round.Broken) > 0:
 		return stale(databases[0], round.Broken[0])
-	}
-	if len(round.Idle) > 0 {
+	case len(round.Idle) > 0:
 		return stale(round.Idle[0], noRounds)
 	}
-	for _, group := range groups {
-		group[0].tables = slices.DeleteFunc(group[0].tables, func(t *layout.Table) bool { return t.Everywhere() })
-		if err := v.exactly(ctx, group); err != nil {
-			return err
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(v.limits.streams)
+	for _, of := range groups {
+		of.links[0].tables = slices.DeleteFunc(of.links[0].tables, func(t *layout.Table) bool { return t.Everywhere() })
+		if len(of.links[0].tables) > 0 {
+			g.Go(func() error { return v.exactly(ctx, of) })
 		}
 	}
-	return nil
+	return g.Wait()
 }
 
-func (v *Verifier) exactly(ctx context.Context, group []*link) error {
-	first := group[0]
-	if len(first.tables) == 0 {
-		return nil
-	}
-	databases := make([]*server, len(group))
-	for i, l := range group {
-		databases[i] = l.database
-	}
-	b, err := v.builder(ctx, append([]*server{v.source}, databases...))
+func (v *Verifier) exactly(ctx context.Context, of *group) error {
+	w, err := v.newWork(ctx, of, "")
 	if err != nil {
 		return err
 	}
-	now, err := first.log.now(ctx, first.from.Snapshot)
+	tables := of.links[0].tables
+	keys, err := w.collect(ctx, tables, v.limits.unsettled)
 	if err != nil {
 		return err
-	}
-	w, err := v.newWork(ctx, b, first, databases, now.to)
-	if err != nil {
-		return err
-	}
-	for _, t := range first.tables {
-		j := v.newJudge(b, t, databases)
-		if err := j.readOwners(ctx); err != nil {
-			return err
-		}
-		err := w.each(ctx, t, func(keys []key) error {
-			if w.total > v.limits.unsettled {
-				return migrate.Refuse("verify.too_much", t.Name(), fmt.Sprintf("more than %d keys are left to compare", v.limits.unsettled),
-					"let catchup come level, then try again")
-			}
-			return j.exactly(ctx, keys)
-		})
-		if err != nil {
-			return err
-		}
-		if len(j.found) > 0 {
-			return differ(j.found)
-		}
 	}
 	if w.reason != "" {
-		return stale(databases[0].Name, w.reason)
+		return stale(of.databases[0].Name, w.reason)
 	}
-	return nil
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(v.limits.streams)
+	for i, t := range tables {
+		if len(keys[i]) == 0 {
+			continue
+		}
+		g.Go(func() error {
+			j := v.newJudge(w.b, t, of.databases)
+			j.owners = of.owners
+			if err := j.exactly(ctx, keys[i]); err != nil {
+				return err
+			}
+			if len(j.found) > 0 {
+				return differ(j.found)
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// collect gives all keys of tables, parents first, if they are not too many.
+func (w *work) collect(ctx context.Context, tables []*layout.Table, limit int) ([][]key, error) {
+	keys, moved, truncated := make([][]key, len(tables)), make([][]key, len(tables)), make([]bool, len(tables))
+	var total atomic.Int64
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(w.v.limits.streams)
+	for i, t := range tables {
+		if !slices.Contains(w.busy, t) {
+			continue
+		}
+		g.Go(func() (err error) {
+			truncated[i], err = w.v.entries(gctx, w.log, w.b, t, w.window, func(page []entry) error {
+				for _, e := range page {
+					keys[i] = append(keys[i], e.key)
+					if e.moved {
+						moved[i] = append(moved[i], e.key)
+					}
+				}
+				return bounded(total.Add(int64(len(page))), limit)
+			})
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	for i, t := range tables {
+		waiting := w.waiting[t.No]
+		keys[i] = append(keys[i], waiting...)
+		if err := bounded(total.Add(int64(len(waiting))), limit); err != nil {
+			return nil, err
+		}
+		if truncated[i] {
+			w.reason = truncatedReason(t)
+		}
+		if err := w.follow(ctx, t, append(moved[i], waiting...)); err != nil {
+			return nil, err
+		}
+	}
+	return keys, nil
+}
+
+func bounded(total int64, limit int) error {
+	if total <= int64(limit) {
+		return nil
+	}
+	return migrate.Refuse("verify.too_much", "", fmt.Sprintf("more than %d keys are left to compare", limit), "let catchup come level, then try again")
 }
 
 // exactly compares keys of sides that stand still.
 func (j *judge) exactly(ctx context.Context, keys []key) error {
 	for batch := range slices.Chunk(keys, j.v.limits.keys) {
-		suspects, err := j.compare(ctx, batch, true)
-		if err != nil {
+		suspects, err := j.compare(ctx, batch, false)
+		if err != nil || len(suspects) == 0 {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if suspects, err = j.compare(ctx, wanting(suspects), true); err != nil {
 			return err
 		}
 		for _, s := range suspects {
@@ -98,4 +146,12 @@ func (j *judge) exactly(ctx context.Context, keys []key) error {
 		}
 	}
 	return nil
+}
+
+func wanting(suspects []suspect) []key {
+	keys := make([]key, len(suspects))
+	for i, s := range suspects {
+		keys[i] = s.key
+	}
+	return keys
 }

@@ -83,6 +83,7 @@ func (j *judge) finish(ctx context.Context, rounds int) error {
 			return err
 		}
 		pause *= 2
+		j.owners = nil // they may have changed hands meanwhile
 		undecided, err := j.pass(ctx, keysOf(j.maybe), round == rounds)
 		if err != nil {
 			return err
@@ -97,7 +98,7 @@ func (j *judge) unsettled() int64 { return int64(len(j.maybe)) + j.overflow }
 
 // pass compares keys and confirms what differs; it gives the undecided ones.
 func (j *judge) pass(ctx context.Context, keys []key, last bool) (undecided []openKey, err error) {
-	if err := j.readOwners(ctx); err != nil {
+	if err := j.knowOwners(ctx); err != nil {
 		return nil, err
 	}
 	for batch := range slices.Chunk(keys, j.v.limits.keys) {
@@ -115,15 +116,12 @@ func (j *judge) pass(ctx context.Context, keys []key, last bool) (undecided []op
 	return undecided, nil
 }
 
-func (j *judge) readOwners(ctx context.Context) error {
-	j.owners = map[string]store.Ownership{}
-	return j.v.source.with(ctx, func(conn *pgxpool.Conn) error {
-		owners, err := store.LoadOwnership(ctx, conn, j.v.migration())
-		for _, o := range owners {
-			j.owners[o.Database] = o
-		}
-		return err
-	})
+// knowOwners reads who owns what, once. Confirmation asks again, in its snapshot.
+func (j *judge) knowOwners(ctx context.Context) (err error) {
+	if j.owners == nil {
+		j.owners, err = j.v.readOwners(ctx)
+	}
+	return err
 }
 
 // reverse reports whether a database owns this table's rows. Everywhere tables

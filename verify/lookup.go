@@ -69,7 +69,7 @@ func arrays(t *layout.Table, keys []key) []any {
 // touched reports for each key whether the log has an entry beyond a position.
 func touched(ctx context.Context, q postgres.Querier, b builder, t *layout.Table, snapshot string, keys []key) ([]bool, error) {
 	out := make([]bool, len(keys))
-	rows, err := q.Query(ctx, b.touched(t), append([]any{snapshot}, arrays(t, keys)...)...)
+	rows, err := q.Query(ctx, b.touched(t, running(snapshot)), append([]any{snapshot}, arrays(t, keys)...)...)
 	if err != nil {
 		return nil, fmt.Errorf("read the log of %s: %w", t.Name(), err)
 	}

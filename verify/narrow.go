@@ -201,7 +201,7 @@ func (n *narrowing) check(ctx context.Context, keys []key) error {
 // read on one side before and on the other after: all that some database had not
 // applied when the reading began.
 func (c *tableScan) windows(ctx context.Context, j *judge) ([]logWindow, error) {
-	if err := j.readOwners(ctx); err != nil {
+	if err := j.knowOwners(ctx); err != nil {
 		return nil, err
 	}
 	var out []logWindow

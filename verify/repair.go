@@ -24,11 +24,11 @@ type Repairer interface {
 // only a later clean pass does, and until then the state stays as it is.
 func (v *Verifier) Repair(ctx context.Context, r Repairer) (int, error) {
 	var found []Difference
-	err := v.onSource(ctx, func(conn *pgxpool.Conn) error {
-		err := ensureState(ctx, conn)
-		if err == nil {
-			found, err = v.standing(ctx, conn)
-		}
+	if err := v.ensureState(ctx); err != nil {
+		return 0, err
+	}
+	err := v.onSource(ctx, func(conn *pgxpool.Conn) (err error) {
+		found, err = v.standing(ctx, conn)
 		return err
 	})
 	if err != nil {
@@ -62,8 +62,8 @@ func (v *Verifier) repair(ctx context.Context, r Repairer, database string, t *l
 		return err
 	}
 	var found [][]row
-	err = v.source.readLog(ctx, func(tx pgx.Tx) error {
-		found, err = lookup(ctx, tx, b, t, nil, keys, false)
+	err = v.onSource(ctx, func(conn *pgxpool.Conn) error {
+		found, err = lookup(ctx, conn, b, t, nil, keys, false)
 		return err
 	})
 	if err != nil {

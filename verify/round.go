@@ -2,7 +2,6 @@ package verify
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -33,33 +32,26 @@ type link struct {
 }
 
 // links lists what is to be compared for some databases: forward what the source
-// owns, in reverse what a database owns.
-func (v *Verifier) links(ctx context.Context, databases []*server) ([]*link, error) {
-	owners := map[string]string{}
-	var all []store.Ownership
-	err := v.onSource(ctx, func(conn *pgxpool.Conn) (err error) {
-		all, err = store.LoadOwnership(ctx, conn, v.migration())
-		return err
-	})
+// owns, in reverse what a database owns; and who owns what.
+func (v *Verifier) links(ctx context.Context, databases []*server) ([]*link, map[string]store.Ownership, error) {
+	owners, err := v.readOwners(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	for _, o := range all {
-		owners[o.Database] = o.Owner
+	rounds, err := v.readRounds(ctx)
+	if err != nil {
+		return nil, nil, err
 	}
 	var out []*link
 	for _, d := range databases {
 		forward := &link{database: d, direction: store.Forward, holder: d, log: v.source}
 		reverse := &link{database: d, direction: store.Reverse, holder: v.source, log: d}
 		for _, t := range v.cfg.Layout.Tables {
-			if owners[d.Name] == d.Name && !t.Everywhere() {
+			if owners[d.Name].Owner == d.Name && !t.Everywhere() {
 				reverse.tables = append(reverse.tables, t)
 			} else {
 				forward.tables = append(forward.tables, t)
 			}
-		}
-		for _, l := range []*link{forward, reverse} {
-			slices.SortStableFunc(l.tables, func(a, b *layout.Table) int { return len(a.Chain()) - len(b.Chain()) }) // parents first
 		}
 		// A forward link without tables still moves on, lest it keep the log for nothing.
 		out = append(out, forward)
@@ -67,31 +59,68 @@ func (v *Verifier) links(ctx context.Context, databases []*server) ([]*link, err
 			out = append(out, reverse)
 		}
 	}
+	for _, l := range out {
+		slices.SortStableFunc(l.tables, func(a, b *layout.Table) int { return len(a.Chain()) - len(b.Chain()) }) // parents first
+		l.from, l.begun = rounds[roundOf{l.database.Name, l.direction}]
+	}
+	return out, owners, nil
+}
+
+func (v *Verifier) readOwners(ctx context.Context) (map[string]store.Ownership, error) {
+	owners := map[string]store.Ownership{}
+	err := v.onSource(ctx, func(conn *pgxpool.Conn) error {
+		all, err := store.LoadOwnership(ctx, conn, v.migration())
+		for _, o := range all {
+			owners[o.Database] = o
+		}
+		return err
+	})
+	return owners, err
+}
+
+// roundOf names a chain.
+type roundOf struct {
+	database  string
+	direction store.Direction
+}
+
+func (v *Verifier) readRounds(ctx context.Context) (map[roundOf]store.Position, error) {
+	out := map[roundOf]store.Position{}
+	err := v.onSource(ctx, func(conn *pgxpool.Conn) error {
+		const sql = `SELECT database, direction, snapshot::text, system_identifier FROM shardctl.verify_round WHERE migration = $1`
+		rows, err := conn.Query(ctx, sql, v.migration())
+		if err != nil {
+			return err
+		}
+		var of roundOf
+		var p store.Position
+		_, err = pgx.ForEachRow(rows, []any{&of.database, &of.direction, &p.Snapshot, &p.SystemIdentifier}, func() error {
+			out[of] = p
+			return nil
+		})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the last rounds: %w", err)
+	}
 	return out, nil
 }
 
-// load reads a link's position and its last round.
-func (v *Verifier) load(ctx context.Context, l *link) (err error) {
+// ready reads how far a link's database was brought, and says why the link cannot be
+// compared; "" if it can.
+func (v *Verifier) ready(ctx context.Context, l *link) (reason string, err error) {
 	if l.to, err = v.loadPosition(ctx, l.holder, l.database.Name, l.direction); err != nil {
-		return err
+		return "", err
 	}
-	const sql = `SELECT snapshot::text, system_identifier FROM shardctl.verify_round WHERE migration = $1 AND database = $2 AND direction = $3`
-	err = v.onSource(ctx, func(conn *pgxpool.Conn) error {
-		return conn.QueryRow(ctx, sql, v.migration(), l.database.Name, l.direction).Scan(&l.from.Snapshot, &l.from.SystemIdentifier)
-	})
-	if errors.Is(err, pgx.ErrNoRows) {
-		// A reverse log begins empty with the switch before which all was compared, so
-		// that its chain begins with it.
-		if l.begun = l.direction == store.Reverse; l.begun {
-			l.from = store.Position{Snapshot: store.FirstSnapshot, SystemIdentifier: l.to.SystemIdentifier}
-		}
-		return nil
+	if !l.begun && l.direction == store.Reverse {
+		// A reverse log begins empty with the switch before which all was compared, so that
+		// its chain begins with it.
+		l.from, l.begun = store.Position{Snapshot: store.FirstSnapshot, SystemIdentifier: l.to.SystemIdentifier}, true
 	}
-	if err != nil {
-		return fmt.Errorf("read the last round of %s: %w", l.database.Name, err)
+	if !l.begun {
+		return noRounds, nil
 	}
-	l.begun = true
-	return nil
+	return v.broken(ctx, l)
 }
 
 // begin starts a chain at the present position, in the place of one that broke.
@@ -112,10 +141,10 @@ func (v *Verifier) begin(ctx context.Context, l *link) error {
 // beginChains starts the chains that lack or broke, so that a pass begins within all
 // of them.
 func (v *Verifier) beginChains(ctx context.Context) error {
-	if err := v.onSource(ctx, func(conn *pgxpool.Conn) error { return CreateState(ctx, conn) }); err != nil {
+	if err := v.ensureState(ctx); err != nil {
 		return err
 	}
-	links, err := v.links(ctx, v.databases)
+	links, _, err := v.links(ctx, v.databases)
 	if err != nil {
 		return err
 	}
@@ -129,17 +158,6 @@ func (v *Verifier) beginChains(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// ready loads a link and says why it cannot be compared; "" if it can.
-func (v *Verifier) ready(ctx context.Context, l *link) (reason string, err error) {
-	if err := v.load(ctx, l); err != nil {
-		return "", err
-	}
-	if !l.begun {
-		return noRounds, nil
-	}
-	return v.broken(ctx, l)
 }
 
 // end ends a chain that broke: passes that began before no longer count. A new one
@@ -181,31 +199,24 @@ func (v *Verifier) broken(ctx context.Context, l *link) (string, error) {
 	for i, t := range l.tables {
 		numbers[i] = t.No
 	}
-	// A database that was prepared anew begins with the first position again.
-	const sql = `SELECT pg_snapshot_xmax($1::text::pg_snapshot) < pg_snapshot_xmax($2::text::pg_snapshot)`
-	var back, lost bool
-	err := l.log.with(ctx, func(conn *pgxpool.Conn) error {
-		return conn.QueryRow(ctx, sql, l.to.Snapshot, l.from.Snapshot).Scan(&back)
-	})
-	if err != nil {
-		return "", fmt.Errorf("compare positions of %s: %w", l.database.Name, err)
-	}
-	if back {
-		return "the database was prepared anew", nil
-	}
-	// Lost may be an entry whose transaction the low-water mark covers and the last round
-	// does not: one of those that were running then, or one from its end up to the mark's.
-	const marks = `SELECT EXISTS (SELECT FROM shardctl.low_water w, (SELECT $3::text::pg_snapshot AS s) r WHERE w.migration = $1 AND w.table_no = ANY ($2)
+	// A database that was prepared anew begins with the first position again. Lost may be
+	// an entry whose transaction a low-water mark covers and the last round does not: one
+	// of those that were running then, or one from its end up to the mark's.
+	const sql = `SELECT pg_snapshot_xmax($4::text::pg_snapshot) < pg_snapshot_xmax($3::text::pg_snapshot),
+	EXISTS (SELECT FROM shardctl.low_water w, (SELECT $3::text::pg_snapshot AS s) r WHERE w.migration = $1 AND w.table_no = ANY ($2)
 	AND (EXISTS (SELECT FROM pg_snapshot_xip(r.s) AS x WHERE pg_visible_in_snapshot(x, w.snapshot))
 	OR pg_snapshot_xmax(w.snapshot)::text::numeric - pg_snapshot_xmax(r.s)::text::numeric
 	 > (SELECT count(*) FROM pg_snapshot_xip(w.snapshot) AS x WHERE x >= pg_snapshot_xmax(r.s))))`
-	err = l.log.with(ctx, func(conn *pgxpool.Conn) error {
-		return conn.QueryRow(ctx, marks, v.migration(), numbers, l.from.Snapshot).Scan(&lost)
+	var back, lost bool
+	err := l.log.with(ctx, func(conn *pgxpool.Conn) error {
+		return conn.QueryRow(ctx, sql, v.migration(), numbers, l.from.Snapshot, l.to.Snapshot).Scan(&back, &lost)
 	})
-	if err != nil {
-		return "", fmt.Errorf("read the low-water mark of %s: %w", l.log.Name, err)
-	}
-	if lost {
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("look for what the log of %s has lost: %w", l.log.Name, err)
+	case back:
+		return "the database was prepared anew", nil
+	case lost:
 		return "the log was rotated past what had been compared", nil
 	}
 	return "", nil
@@ -216,8 +227,8 @@ func (v *Verifier) busy(ctx context.Context, s *server, b builder, tables []*lay
 	var out []*layout.Table
 	err := v.persist(ctx, s, func() error {
 		out = nil
-		return s.readLog(ctx, func(tx pgx.Tx) error {
-			rows, err := tx.Query(ctx, b.busy(tables), from)
+		return s.with(ctx, func(conn *pgxpool.Conn) error {
+			rows, err := conn.Query(ctx, b.busy(tables, running(from)), from)
 			if err != nil {
 				return err
 			}
@@ -230,19 +241,6 @@ func (v *Verifier) busy(ctx context.Context, s *server, b builder, tables []*lay
 		return nil, fmt.Errorf("look into the logs of %s: %w", s.Name, err)
 	}
 	return out, nil
-}
-
-// readLog runs fn where the planner uses the logs' index: they are never analyzed,
-// so that it would rather read all of a log.
-func (s *server) readLog(ctx context.Context, fn func(pgx.Tx) error) error {
-	return s.with(ctx, func(conn *pgxpool.Conn) error {
-		return postgres.WithTx(ctx, conn, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, "SET LOCAL enable_seqscan = off"); err != nil {
-				return err
-			}
-			return fn(tx)
-		})
-	})
 }
 
 // Retained is a snapshot whose later log entries a standing pass still needs.

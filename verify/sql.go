@@ -160,34 +160,54 @@ func (b builder) lookup(t *layout.Table, places []place, thorough bool) string {
 }
 
 // touched selects the ords of wanted keys, from $2 on, that have a log entry which
-// the position $1 does not cover; all of them if the table was truncated since.
-func (b builder) touched(t *layout.Table) string {
+// the position $1 does not cover; all of them if the table was truncated since. Running
+// says that transactions were running at the position.
+func (b builder) touched(t *layout.Table, running bool) string {
 	n := len(t.PK)
 	columns := "l.op, " + logColumns("l", "o", n) + ", " + logColumns("l", "n", n)
-	return "WITH " + wanted(t, 2) + ", e AS MATERIALIZED (" + b.beyond(t, columns) + `)
+	return "WITH " + wanted(t, 2) + ", e AS MATERIALIZED (" + b.beyond(t, columns, running) + `)
 SELECT k.ord FROM k JOIN e ON ` + samePK(t, "k", "e", "o") + ` UNION
 SELECT k.ord FROM k JOIN e ON ` + samePK(t, "k", "e", "n") + ` UNION
 SELECT k.ord FROM k WHERE EXISTS (SELECT FROM e WHERE e.op = 'T')`
 }
 
 // beyond selects log entries that the position $1 does not cover, by the index on xid.
-func (b builder) beyond(t *layout.Table, columns string) string {
+func (b builder) beyond(t *layout.Table, columns string, running bool) string {
 	var parts []string
 	for segment := range logschema.Segments {
 		log := b.log(t, segment)
-		parts = append(parts,
-			fmt.Sprintf("SELECT %s FROM %s AS l WHERE l.xid >= pg_snapshot_xmax($1::text::pg_snapshot)", columns, log),
-			fmt.Sprintf("SELECT %s FROM %s AS l WHERE l.xid = ANY (ARRAY(SELECT pg_snapshot_xip($1::text::pg_snapshot)))", columns, log))
+		parts = append(parts, fmt.Sprintf("SELECT %s FROM %s AS l WHERE %s", columns, log, behind))
+		if running {
+			parts = append(parts, fmt.Sprintf("SELECT %s FROM %s AS l WHERE %s", columns, log, among))
+		}
 	}
 	return strings.Join(parts, " UNION ALL ")
 }
 
+const (
+	// behind is the condition that an entry's transaction began after position $1,
+	behind = "l.xid >= pg_snapshot_xmax($1::text::pg_snapshot)"
+	// among that it was running at it.
+	among = "l.xid >= pg_snapshot_xmin($1::text::pg_snapshot) AND l.xid = ANY (ARRAY(SELECT pg_snapshot_xip($1::text::pg_snapshot)))"
+)
+
 // busy selects, of tables given by their place from 0, those whose log has an entry
-// beyond position $1.
-func (b builder) busy(tables []*layout.Table) string {
+// beyond position $1. The order makes the planner use the index: logs are never
+// analyzed, and without it all of one might be read.
+func (b builder) busy(tables []*layout.Table, running bool) string {
 	parts := make([]string, len(tables))
 	for i, t := range tables {
-		parts[i] = fmt.Sprintf("SELECT %d WHERE EXISTS (%s)", i, b.beyond(t, "1"))
+		var logs []string
+		for segment := range logschema.Segments {
+			conditions := []string{behind}
+			if running {
+				conditions = append(conditions, among)
+			}
+			for _, condition := range conditions {
+				logs = append(logs, fmt.Sprintf("(SELECT true FROM %s AS l WHERE %s ORDER BY l.xid LIMIT 1)", b.log(t, segment), condition))
+			}
+		}
+		parts[i] = fmt.Sprintf("SELECT %d WHERE %s", i, strings.Join(logs, " OR "))
 	}
 	return strings.Join(parts, " UNION ALL ")
 }
@@ -214,9 +234,9 @@ func (b builder) entries(t *layout.Table, segment int, running bool, limit int) 
 		}
 		moved = "(l.op <> 'R' AND " + moved + ")"
 	}
-	window := "l.xid >= pg_snapshot_xmax($1::text::pg_snapshot)"
+	window := behind
 	if running {
-		window = "l.xid = ANY (ARRAY(SELECT pg_snapshot_xip($1::text::pg_snapshot)))"
+		window = among
 	}
 	return fmt.Sprintf(`SELECT l.xid::text, l.seq, l.op::text, %s, %s, %s FROM %s AS l
 WHERE %s AND pg_visible_in_snapshot(l.xid, $2::text::pg_snapshot) AND (l.xid, l.seq) > ($3::text::xid8, $4::bigint) ORDER BY l.xid, l.seq LIMIT %d`,

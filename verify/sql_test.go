@@ -54,13 +54,13 @@ func TestSQLIsAsItWasReviewed(t *testing.T) {
 		say(table.Name()+": scan a place", b.scanTarget(table, places[0], places[0].table, where))
 		say(table.Name()+": look up on the source", b.lookup(table, nil, false))
 		say(table.Name()+": look up at places, column by column", b.lookup(table, places, true))
-		say(table.Name()+": entries beyond a position", b.touched(table))
+		say(table.Name()+": entries beyond a position", b.touched(table, true))
 		say(table.Name()+": a page of the log", b.entries(table, 0, false, 10))
 		say(table.Name()+": find keys by hash", b.findKeys(table, table.QualifiedSource(), pages(true, 10, -1, 0)))
 		say(table.Name()+": neighbours", nextKeys(table, table.QualifiedSource(), 5))
 	}
 	say("children", childKeys(l.Tables[1]))
-	say("busy", b.busy(l.Tables[:2]))
+	say("busy", b.busy(l.Tables[:2], true))
 	say("pages before PostgreSQL 14", pages(false, 10, -1, 25))
 	old := digester{convert: true}
 	say("digest before PostgreSQL 14, in another encoding", old.row("a", l.Tables[0].Copied(), "0")+", "+old.key([]string{"a.id"}, l.Tables[2].PK))

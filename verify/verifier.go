@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -63,6 +64,7 @@ type Verifier struct {
 	read      *server // the source, or its replica
 	databases []*server
 	observing sync.Mutex
+	hasState  atomic.Bool // its tables are known to be there
 }
 
 // server is one side: the source, a replica of it, or a database.

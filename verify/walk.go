@@ -111,9 +111,11 @@ func (s *server) chunk(ctx context.Context, locked []string, fn func(pgx.Tx) err
 // lockTables takes ACCESS SHARE, before the transaction's snapshot. It waits as
 // long as is harmless for those who queue behind us; the caller tries again. The
 // server ends the transaction of a process that was stopped, so that neither the
-// locks nor the snapshot of one outlive it for long.
-func lockTables(ctx context.Context, tx pgx.Tx, tables []string) error {
-	sql := "SET LOCAL lock_timeout = '500ms'; SET LOCAL idle_in_transaction_session_timeout = '10s'; SET LOCAL statement_timeout = '5min'; LOCK TABLE " + strings.Join(tables, ", ") + " IN ACCESS SHARE MODE"
+// locks nor the snapshot of one outlive it for long. Settings are for the
+// transaction, beside these.
+func lockTables(ctx context.Context, tx pgx.Tx, tables []string, settings ...string) error {
+	settings = append(settings, "SET LOCAL lock_timeout = '500ms'", "SET LOCAL idle_in_transaction_session_timeout = '10s'", "SET LOCAL statement_timeout = '5min'")
+	sql := strings.Join(settings, "; ") + "; LOCK TABLE " + strings.Join(tables, ", ") + " IN ACCESS SHARE MODE"
 	if _, err := tx.Exec(ctx, sql); err != nil {
 		return fmt.Errorf("lock %s: %w", strings.Join(tables, ", "), err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/shardctl/shardctl/internal/layout"
 	"github.com/shardctl/shardctl/internal/store"
@@ -27,31 +28,40 @@ type work struct {
 	busy    []*layout.Table
 	waiting map[int][]key // by the table's number
 	reason  string        // why not all of it can be known; "" if it can
-	total   int           // keys handed on so far
 }
 
-// newWork finds what there is to compare for level links, up to a snapshot.
-func (v *Verifier) newWork(ctx context.Context, b builder, l *link, databases []*server, to string) (*work, error) {
-	w := &work{v: v, b: b, forward: l.direction == store.Forward, log: l.log, window: window{l.from.Snapshot, to}}
-	var err error
-	if w.waiting, err = v.loadUnsettled(ctx, databases); err != nil {
+// newWork finds what there is to compare for level links, up to a snapshot; without
+// one, up to the present.
+func (v *Verifier) newWork(ctx context.Context, of *group, to string) (*work, error) {
+	l := of.links[0]
+	b, err := v.builder(ctx, append([]*server{v.source}, of.databases...))
+	if err != nil {
 		return nil, err
 	}
+	w := &work{v: v, b: b, forward: l.direction == store.Forward, log: l.log, window: window{l.from.Snapshot, to}}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() (err error) {
+		w.waiting, err = v.loadUnsettled(ctx, of.databases)
+		return err
+	})
 	if l.from.Snapshot != to && len(l.tables) > 0 {
-		w.busy, err = v.busy(ctx, l.log, b, l.tables, l.from.Snapshot)
+		g.Go(func() (err error) {
+			w.busy, err = v.busy(ctx, l.log, b, l.tables, l.from.Snapshot)
+			return err
+		})
 	}
-	return w, err
-}
-
-// check hands a table's keys to its judge.
-func (w *work) check(ctx context.Context, j *judge) error {
-	return w.each(ctx, j.t, func(keys []key) error { return j.check(ctx, keys) })
+	if to == "" {
+		g.Go(func() (err error) {
+			w.window, err = l.log.now(ctx, l.from.Snapshot)
+			return err
+		})
+	}
+	return w, g.Wait()
 }
 
 // each hands a table's keys on, page by page. Parents come before their children.
 func (w *work) each(ctx context.Context, t *layout.Table, take func([]key) error) error {
 	if waiting := w.waiting[t.No]; len(waiting) > 0 {
-		w.total += len(waiting)
 		if err := take(waiting); err != nil {
 			return err
 		}
@@ -70,16 +80,19 @@ func (w *work) each(ctx context.Context, t *layout.Table, take func([]key) error
 				moved = append(moved, e.key)
 			}
 		}
-		w.total += len(keys)
 		if err := take(keys); err != nil {
 			return err
 		}
 		return w.follow(ctx, t, moved)
 	})
 	if truncated {
-		w.reason = t.Name() + " was truncated, and the log does not name the rows"
+		w.reason = truncatedReason(t)
 	}
 	return err
+}
+
+func truncatedReason(t *layout.Table) string {
+	return t.Name() + " was truncated, and the log does not name the rows"
 }
 
 // follow adds the children of rows that may have moved to their tables' keys.
@@ -93,8 +106,8 @@ func (w *work) follow(ctx context.Context, t *layout.Table, parents []key) error
 	}
 	for _, child := range t.Children {
 		var found []key
-		err := w.v.source.readLog(ctx, func(tx pgx.Tx) error {
-			rows, err := tx.Query(ctx, childKeys(child), keys)
+		err := w.v.onSource(ctx, func(conn *pgxpool.Conn) error {
+			rows, err := conn.Query(ctx, childKeys(child), keys)
 			if err != nil {
 				return err
 			}

@@ -122,9 +122,9 @@ func TestADatabaseRecordsTheLocation(t *testing.T) {
 	s := installed(t, stageSpec{ddl: parts, databases: 1, count: 2})
 	db := s.dbs[0]
 	db.Exec(t, `INSERT INTO shard_0.block VALUES (1, 7); UPDATE shard_0.low SET body = 'x'; DELETE FROM shard_0.block; TRUNCATE shard_1.high1; TRUNCATE shard_1.block`)
-	wantRows(t, "entries", logOf(t, db, 1, "op, loc, rel, o1, n1, okey, nkey"),
-		"I|shard_0|NULL|NULL|1|NULL|7", "U|shard_0|NULL|1|1|7|7", "D|shard_0|NULL|1|NULL|7|NULL", "T|shard_1|shard_1.high1|NULL|NULL|NULL|NULL",
-		"T|shard_1|shard_1.block|NULL|NULL|NULL|NULL", "T|shard_1|shard_1.low|NULL|NULL|NULL|NULL", "T|shard_1|shard_1.high1|NULL|NULL|NULL|NULL")
+	wantRows(t, "entries", logOf(t, db, 1, "op, loc, o1, n1, okey, nkey"),
+		"I|shard_0|NULL|1|NULL|7", "U|shard_0|1|1|7|7", "D|shard_0|1|NULL|7|NULL", "T|shard_1|NULL|NULL|NULL|NULL",
+		"T|shard_1|NULL|NULL|NULL|NULL", "T|shard_1|NULL|NULL|NULL|NULL", "T|shard_1|NULL|NULL|NULL|NULL")
 }
 
 // An application has no right on schema shardctl, and its search_path leads to an

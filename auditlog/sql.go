@@ -31,9 +31,6 @@ func (s Side) segmentDDL(t *layout.Table, segment int) ddl.Statement {
 	b.WriteString("    seq bigint GENERATED ALWAYS AS IDENTITY (CACHE 64),\n")
 	b.WriteString("    xid xid8 NOT NULL DEFAULT pg_current_xact_id(),\n")
 	b.WriteString("    op \"char\" NOT NULL,\n    loc text,\n")
-	if !s.onSource() {
-		b.WriteString("    rel text,\n")
-	}
 	for _, c := range s.entryColumns(t) {
 		fmt.Fprintf(&b, "    %s %s,\n", c.name, c.typeSQL())
 	}
@@ -116,13 +113,14 @@ func (s Side) insertEntry(t *layout.Table, segment int, op byte) string {
 	return fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s)", s.segment(t, segment), strings.Join(columns, ", "), strings.Join(values, ", "))
 }
 
-// truncateBody records which relation was emptied.
+// truncateBody records where rows are gone: on the source which relation was emptied,
+// on a database the location, which is then read whole.
 func (s Side) truncateBody(t *layout.Table, segment int) string {
-	columns, values := "op, loc", "'T', format('%I.%I', TG_TABLE_SCHEMA, TG_TABLE_NAME)"
+	where := "format('%I.%I', TG_TABLE_SCHEMA, TG_TABLE_NAME)"
 	if !s.onSource() {
-		columns, values = "op, loc, rel", "'T', TG_ARGV[0], format('%I.%I', TG_TABLE_SCHEMA, TG_TABLE_NAME)"
+		where = "TG_ARGV[0]"
 	}
-	return fmt.Sprintf("\nBEGIN\n  INSERT INTO %s (%s) VALUES (%s);\n  RETURN NULL;\nEND\n", s.segment(t, segment), columns, values)
+	return fmt.Sprintf("\nBEGIN\n  INSERT INTO %s (op, loc) VALUES ('T', %s);\n  RETURN NULL;\nEND\n", s.segment(t, segment), where)
 }
 
 // stoppedBody records nothing.

@@ -3,7 +3,6 @@ CREATE TABLE IF NOT EXISTS "shardctl"."m_log_1_0" (
     xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
     op "char" NOT NULL,
     loc text,
-    rel text,
     o1 bigint,
     n1 bigint,
     okey bigint,
@@ -15,7 +14,6 @@ CREATE TABLE IF NOT EXISTS "shardctl"."m_log_1_1" (
     xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
     op "char" NOT NULL,
     loc text,
-    rel text,
     o1 bigint,
     n1 bigint,
     okey bigint,
@@ -36,7 +34,7 @@ END
 $shardctl$;
 CREATE OR REPLACE FUNCTION "shardctl"."m_capture_truncate_1"() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $shardctl$
 BEGIN
-  INSERT INTO "shardctl"."m_log_1_0" (op, loc, rel) VALUES ('T', TG_ARGV[0], format('%I.%I', TG_TABLE_SCHEMA, TG_TABLE_NAME));
+  INSERT INTO "shardctl"."m_log_1_0" (op, loc) VALUES ('T', TG_ARGV[0]);
   RETURN NULL;
 END
 $shardctl$;
@@ -61,7 +59,6 @@ CREATE TABLE IF NOT EXISTS "shardctl"."m_log_2_0" (
     xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
     op "char" NOT NULL,
     loc text,
-    rel text,
     o1 bigint,
     o2 bpchar COLLATE pg_catalog."C",
     n1 bigint,
@@ -77,7 +74,6 @@ CREATE TABLE IF NOT EXISTS "shardctl"."m_log_2_1" (
     xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
     op "char" NOT NULL,
     loc text,
-    rel text,
     o1 bigint,
     o2 bpchar COLLATE pg_catalog."C",
     n1 bigint,
@@ -102,7 +98,7 @@ END
 $shardctl$;
 CREATE OR REPLACE FUNCTION "shardctl"."m_capture_truncate_2"() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $shardctl$
 BEGIN
-  INSERT INTO "shardctl"."m_log_2_0" (op, loc, rel) VALUES ('T', TG_ARGV[0], format('%I.%I', TG_TABLE_SCHEMA, TG_TABLE_NAME));
+  INSERT INTO "shardctl"."m_log_2_0" (op, loc) VALUES ('T', TG_ARGV[0]);
   RETURN NULL;
 END
 $shardctl$;

@@ -21,6 +21,9 @@ var prices = []any{nil, "0", "9.90", "-1.50"}
 
 // writePlan inserts, updates or deletes a row of the everywhere table.
 func (x *writer) writePlan() *request {
+	if x.noPlans {
+		return nil
+	}
 	n := x.random.IntN(10)
 	if n < 3 || len(x.plans) == 0 {
 		return x.insertPlan()

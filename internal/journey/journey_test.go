@@ -12,7 +12,7 @@ import (
 // for each, placed neither in order nor evenly.
 var eightOnFour = shape{
 	migration: "journey", home: []int{0, 1, 2, 3, 1, 0, 1, 2}, schema: "shard_%03d", always: true, storeAs: true,
-	blocks: 190_000, writers: 8, pace: 8 * time.Millisecond,
+	blocks: 190_000, writers: 8, pace: 25 * time.Millisecond,
 }
 
 // TestJourney goes forward, back and forward again with more than 300 000 rows, under

@@ -28,7 +28,7 @@ func watchProcesses(t testing.TB) (end func() (where []string, looks int)) {
 	looks := 0
 	go func() {
 		defer close(done)
-		poll := time.NewTicker(50 * time.Millisecond)
+		poll := time.NewTicker(200 * time.Millisecond)
 		defer poll.Stop()
 		for {
 			select {

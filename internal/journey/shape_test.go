@@ -20,6 +20,7 @@ type shape struct {
 	pace      time.Duration // between two requests of a writer
 	settings  []string      // of every server
 	extra     string        // lines of the spec
+	ownCopies bool          // after complete each database owns its copy of the everywhere table
 }
 
 // maxPause is the spec's.
@@ -96,9 +97,12 @@ func (s shape) specText(databasesFile, topologyFile string) string {
 		}
 		derived.WriteString("\n    key: {from: public.block, via: block_id" + store + "}")
 	}
-	entry := "app"
+	entry, owner := "app", "source"
 	if s.databases() > 1 {
 		entry = "app_%03d"
+	}
+	if s.ownCopies {
+		owner = "none"
 	}
 	return fmt.Sprintf(`version: 1
 migration: %s
@@ -118,11 +122,12 @@ databases:
     everywhere: true
 sequences: stride
 cutover: {max_pause: %s, verify_max_age: 1h, rollback_window: 1h}
+complete: {everywhere_owner: %s}
 topology:
   - driver: pgbouncer
     instances: [{admin_dsn: "${PGB_ADMIN}", databases_file: "%s"}]
     entries: [{database: "%s", to: primary}]
   - driver: file
     path: "%s"
-%s`, s.migration, &dsns, len(s.home), s.schema, &placement, &key, &derived, maxPause, databasesFile, entry, topologyFile, s.extra)
+%s`, s.migration, &dsns, len(s.home), s.schema, &placement, &key, &derived, maxPause, owner, databasesFile, entry, topologyFile, s.extra)
 }

@@ -20,6 +20,7 @@ type writer struct {
 	workspaces []string
 	places     map[string]int // workspace → shard
 	sameShard  bool           // keys change within a logical shard only
+	noPlans    bool           // the everywhere table is left alone
 	tolerant   bool           // a test stops servers: an error is settled, not a failure
 	random     *rand.Rand
 	conns      map[string]*pgx.Conn // by entry of the pooler

@@ -22,20 +22,22 @@ WITH RECURSIVE root AS MATERIALIZED (
   SELECT t.no, pg_catalog.string_agg(pg_catalog.format('%s %s %s %s', g.tgrelid, g.oid, g.xmin, g.tgenabled), ',' ORDER BY g.tgrelid, g.oid) AS print,
          pg_catalog.count(*) FILTER (WHERE g.tgenabled <> 'A') AS off
   FROM tree t JOIN pg_catalog.pg_trigger g ON g.tgrelid = t.oid WHERE g.tgname IN ($4, $5) GROUP BY t.no
+), kinds AS ( -- alike at all locations as a rule: few are put into words
+  SELECT DISTINCT r.no, a.attname, a.atttypid, a.atttypmod, $7 AND a.attnotnull AS notnull, a.attgenerated <> '' AS generated,
+         $7 AND a.attidentity <> '' AS identity, a.attcollation
+  FROM root r JOIN pg_catalog.pg_attribute a ON a.attrelid = r.oid AND a.attnum > 0 AND NOT a.attisdropped
+), words AS (
+  SELECT k.no, k.attname, pg_catalog.format_type(k.atttypid, k.atttypmod)
+         || CASE WHEN k.notnull THEN ' not null' ELSE '' END
+         || CASE WHEN k.generated THEN ' generated' ELSE '' END
+         || CASE WHEN k.identity THEN ' identity' ELSE '' END
+         || CASE WHEN k.attcollation NOT IN (0, 100) THEN ' collation ' || (SELECT l.collname FROM pg_catalog.pg_collation l WHERE l.oid = k.attcollation) ELSE '' END
+         || coalesce((SELECT ' (' || pg_catalog.string_agg(e.enumlabel, ', ' ORDER BY e.enumsortorder) || ')' FROM pg_catalog.pg_enum e
+                      WHERE e.enumtypid IN (k.atttypid, y.typelem, y.typbasetype)), '') AS word
+  FROM kinds k LEFT JOIN pg_catalog.pg_type y ON y.oid = k.atttypid
 ), columns AS (
   SELECT d.no, pg_catalog.jsonb_object_agg(d.attname, d.word) AS columns
-  FROM (SELECT r.no, a.attname, pg_catalog.string_agg(DISTINCT
-            pg_catalog.format_type(a.atttypid, a.atttypmod)
-            || CASE WHEN $7 AND a.attnotnull THEN ' not null' ELSE '' END
-            || CASE WHEN a.attgenerated <> '' THEN ' generated' ELSE '' END
-            || CASE WHEN $7 AND a.attidentity <> '' THEN ' identity' ELSE '' END
-            || CASE WHEN a.attcollation NOT IN (0, 100) THEN ' collation ' || (SELECT l.collname FROM pg_catalog.pg_collation l WHERE l.oid = a.attcollation) ELSE '' END
-            || coalesce((SELECT ' (' || pg_catalog.string_agg(e.enumlabel, ', ' ORDER BY e.enumsortorder) || ')' FROM pg_catalog.pg_enum e
-                         WHERE e.enumtypid IN (a.atttypid, y.typelem, y.typbasetype)), ''), ' or ') AS word
-        FROM root r
-        JOIN pg_catalog.pg_attribute a ON a.attrelid = r.oid AND a.attnum > 0 AND NOT a.attisdropped
-        LEFT JOIN pg_catalog.pg_type y ON y.oid = a.atttypid
-        GROUP BY r.no, a.attname) d
+  FROM (SELECT no, attname, pg_catalog.string_agg(word, ' or ' ORDER BY word) AS word FROM words GROUP BY no, attname) d
   GROUP BY d.no
 ), keys AS (
   SELECT r.no, pg_catalog.string_agg(a.attname, ', ' ORDER BY k.ord) AS key

@@ -41,7 +41,7 @@ func (v *Verifier) Sample(ctx context.Context, points int) (*Result, error) {
 		p.rows += res.rows
 		found = append(found, j.found...)
 	}
-	if err := p.finish(ctx, min(1, float64(p.rows)/float64(max(s.estimated, 1)))); err != nil {
+	if err := p.finish(ctx, min(1, float64(s.read)/float64(max(s.estimated, 1)))); err != nil {
 		return nil, err
 	}
 	r, err := v.result(ctx, p, detectable(s.drawn))
@@ -64,6 +64,7 @@ type sampling struct {
 	pending   map[*layout.Table][]key
 	estimated int64 // rows on the source
 	drawn     int64 // independent points on the source
+	read      int64 // keys taken from the source
 }
 
 // field is a relation that points are drawn from.
@@ -152,7 +153,8 @@ func (s *sampling) draw(ctx context.Context, fields []field) (drawn int64, err e
 // point takes all keys of a page and those that follow one of them.
 func (s *sampling) point(ctx context.Context, f field, page int64) (hit bool, err error) {
 	table := f.table.QualifiedSource()
-	if f.server != s.v.read {
+	onSource := f.server == s.v.read
+	if !onSource {
 		table = f.heap.place.table
 	}
 	var keys []key
@@ -170,6 +172,9 @@ func (s *sampling) point(ctx context.Context, f field, page int64) (hit bool, er
 	})
 	if err != nil || len(keys) == 0 {
 		return false, err
+	}
+	if onSource {
+		s.read += int64(len(keys))
 	}
 	s.pending[f.table] = append(s.pending[f.table], keys...)
 	if len(s.pending[f.table]) >= s.v.limits.keys {

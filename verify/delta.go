@@ -177,7 +177,7 @@ func (v *Verifier) compareRound(ctx context.Context, g *group, round *Round) err
 		round.Checked += j.looked
 		round.Unsettled += int(j.unsettled())
 		round.Differences = append(round.Differences, j.found...)
-		if err := v.saveRound(ctx, j); err != nil {
+		if err := v.saveRound(ctx, j, w.loaded); err != nil {
 			return err
 		}
 	}
@@ -207,18 +207,13 @@ func (v *Verifier) compareRound(ctx context.Context, g *group, round *Round) err
 
 // saveRound records what a round found in one table: differences, and in place of
 // the keys that were unsettled those that are.
-func (v *Verifier) saveRound(ctx context.Context, j *judge) error {
+func (v *Verifier) saveRound(ctx context.Context, j *judge, loaded []unsettled) error {
 	if j.looked == 0 {
 		return nil
 	}
-	names := make([]string, len(j.databases))
-	for i, d := range j.databases {
-		names[i] = d.Name
-	}
 	err := v.onSource(ctx, func(conn *pgxpool.Conn) error {
 		return postgres.WithTx(ctx, conn, pgx.TxOptions{}, func(tx pgx.Tx) error {
-			const settled = `DELETE FROM shardctl.verify_unsettled WHERE migration = $1 AND database = ANY ($2) AND table_no = $3`
-			if _, err := tx.Exec(ctx, settled, v.migration(), names, j.t.No); err != nil {
+			if err := v.removeUnsettled(ctx, tx, j.t.No, loaded); err != nil {
 				return err
 			}
 			if err := v.saveUnsettled(ctx, tx, j.t, j.maybe); err != nil {
@@ -243,4 +238,20 @@ func (v *Verifier) saveRound(ctx context.Context, j *judge) error {
 		return fmt.Errorf("record a round of %s: %w", j.t.Name(), err)
 	}
 	return nil
+}
+
+// removeUnsettled takes keys off the record, unless another process has put them
+// there again meanwhile.
+func (v *Verifier) removeUnsettled(ctx context.Context, tx pgx.Tx, tableNo int, loaded []unsettled) error {
+	batch := &pgx.Batch{}
+	for _, u := range loaded {
+		if u.tableNo == tableNo {
+			batch.Queue(`DELETE FROM shardctl.verify_unsettled WHERE migration = $1 AND database = $2 AND table_no = $3 AND key = $4 AND at = $5`,
+				v.migration(), u.database, u.tableNo, []string(u.key), u.at)
+		}
+	}
+	if batch.Len() == 0 {
+		return nil
+	}
+	return tx.SendBatch(ctx, batch).Close()
 }

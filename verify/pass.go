@@ -202,7 +202,8 @@ func (p *pass) saveDifferences(ctx context.Context, tx pgx.Tx, t *layout.Table, 
 
 // saveUnsettled remembers keys that the next round must judge.
 func (v *Verifier) saveUnsettled(ctx context.Context, tx pgx.Tx, t *layout.Table, open []openKey) error {
-	const sql = `INSERT INTO shardctl.verify_unsettled (migration, database, table_no, key) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`
+	const sql = `INSERT INTO shardctl.verify_unsettled (migration, database, table_no, key) VALUES ($1, $2, $3, $4)
+	ON CONFLICT (migration, database, table_no, key) DO UPDATE SET at = clock_timestamp()`
 	batch := &pgx.Batch{}
 	for _, o := range open {
 		for _, d := range o.on {

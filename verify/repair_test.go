@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/shardctl/shardctl/internal/pgtest"
 	"github.com/shardctl/shardctl/internal/postgres"
 	"github.com/shardctl/shardctl/migrate"
 )
@@ -83,6 +84,13 @@ func TestOneShardNeedsNoKey(t *testing.T) {
 	if want := []string{"different public.a p2,50 db0.app x", "missing public.b 2020-02-01 db0.app"}; !slices.Equal(got, want) {
 		t.Errorf("found %q, want %q", got, want)
 	}
+	w.verifier.Close()
+	other := pgtest.NewDatabase(t)
+	w.verifier.read = &server{Target: postgres.Target{Name: "replica", DSN: migrate.Secret(other.DSN())}}
+	if _, err := w.verifier.Full(t.Context()); code(err) != "verify.replica" {
+		t.Errorf("another database as replica: %v", err)
+	}
+	w.verifier.Close()
 }
 
 // What a database lost to a new preparation is no longer what the pass saw.

@@ -100,7 +100,8 @@ func (v *Verifier) nextStep(step, rows int64, took time.Duration) int64 {
 func (s *server) chunk(ctx context.Context, locked []string, fn func(pgx.Tx) error) error {
 	return s.with(ctx, func(conn *pgxpool.Conn) error {
 		return postgres.WithTx(ctx, conn, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-			if err := lockTables(ctx, tx, locked); err != nil {
+			// A source in trouble has no processes to spare.
+			if err := lockTables(ctx, tx, locked, "SET LOCAL max_parallel_workers_per_gather = 0"); err != nil {
 				return err
 			}
 			return fn(tx)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -26,7 +27,8 @@ type work struct {
 	log     *server
 	window  window
 	busy    []*layout.Table
-	waiting map[int][]key // by the table's number
+	waiting map[int][]key // unsettled keys and, later, children, by the table's number
+	loaded  []unsettled   // what is unsettled on record
 	reason  string        // why not all of it can be known; "" if it can
 }
 
@@ -41,7 +43,8 @@ func (v *Verifier) newWork(ctx context.Context, of *group, to string) (*work, er
 	w := &work{v: v, b: b, forward: l.direction == store.Forward, log: l.log, window: window{l.from.Snapshot, to}}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
-		w.waiting, err = v.loadUnsettled(ctx, of.databases)
+		w.loaded, err = v.loadUnsettled(ctx, of.databases)
+		w.waiting = byTable(w.loaded)
 		return err
 	})
 	if l.from.Snapshot != to && len(l.tables) > 0 {
@@ -126,24 +129,29 @@ func (w *work) follow(ctx context.Context, t *layout.Table, parents []key) error
 	return nil
 }
 
-func (v *Verifier) loadUnsettled(ctx context.Context, databases []*server) (map[int][]key, error) {
+// unsettled is a key on record that could not be judged on a database.
+type unsettled struct {
+	database string
+	tableNo  int
+	key      key
+	at       time.Time
+}
+
+func (v *Verifier) loadUnsettled(ctx context.Context, databases []*server) ([]unsettled, error) {
 	names := make([]string, len(databases))
 	for i, d := range databases {
 		names[i] = d.Name
 	}
-	out := map[int][]key{}
+	var out []unsettled
 	err := v.onSource(ctx, func(conn *pgxpool.Conn) error {
-		const sql = `SELECT DISTINCT table_no, key FROM shardctl.verify_unsettled WHERE migration = $1 AND database = ANY ($2)`
+		const sql = `SELECT database, table_no, key, at FROM shardctl.verify_unsettled WHERE migration = $1 AND database = ANY ($2) ORDER BY table_no, key`
 		rows, err := conn.Query(ctx, sql, v.migration(), names)
 		if err != nil {
 			return err
 		}
-		var no int
-		var k key
-		_, err = pgx.ForEachRow(rows, []any{&no, &k}, func() error {
-			out[no] = append(out[no], k)
-			k = nil
-			return nil
+		out, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (u unsettled, err error) {
+			err = r.Scan(&u.database, &u.tableNo, &u.key, &u.at)
+			return u, err
 		})
 		return err
 	})
@@ -151,4 +159,16 @@ func (v *Verifier) loadUnsettled(ctx context.Context, databases []*server) (map[
 		return nil, fmt.Errorf("read the unsettled keys: %w", err)
 	}
 	return out, nil
+}
+
+// byTable gives each table's unsettled keys, each once.
+func byTable(rows []unsettled) map[int][]key {
+	out := map[int][]key{}
+	for _, u := range rows {
+		keys := out[u.tableNo]
+		if len(keys) == 0 || keys[len(keys)-1].id() != u.key.id() {
+			out[u.tableNo] = append(keys, u.key)
+		}
+	}
+	return out
 }

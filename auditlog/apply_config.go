@@ -28,7 +28,10 @@ type Config struct {
 	Term      int64             // of the applier's lease; Run draws its own
 	Observe   Observer          // nil is none
 	Delta     DeltaChecker      // called by Run between ticks; nil is none
-	Batch     int               // entries of one log segment in a batch. Defaults to 20 000
+	// Retain lists snapshots up to which others have read a side's log, next to the
+	// positions: rotation keeps what lies beyond them. Nil is none.
+	Retain func(ctx context.Context, side Side) ([]string, error)
+	Batch  int // entries of one log segment in a batch. Defaults to 20 000
 	// ForwardOnly is for after complete: only everywhere tables are applied, since the
 	// logs of the way back are gone.
 	ForwardOnly bool

@@ -148,6 +148,13 @@ func (t *tender) side(ctx context.Context, side Side, db *database, prune bool) 
 		return err
 	}
 	texts, markers := t.positions(side)
+	if retain := t.s.a.cfg.Retain; retain != nil && len(texts) > 0 {
+		more, err := retain(ctx, side)
+		if err != nil {
+			return err
+		}
+		texts = append(texts, more...)
+	}
 	if _, err := side.Rotate(ctx, conn, texts, DefaultSegment); err != nil {
 		return err
 	}

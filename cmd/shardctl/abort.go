@@ -13,6 +13,7 @@ import (
 	"github.com/shardctl/shardctl/internal/postgres"
 	"github.com/shardctl/shardctl/internal/store"
 	"github.com/shardctl/shardctl/migrate"
+	"github.com/shardctl/shardctl/verify"
 )
 
 func newAbort(a *app) *cobra.Command {
@@ -86,6 +87,9 @@ func (s *session) removeAll(ctx context.Context) error {
 	}
 	if err := ddl.Remove(ctx, s.source, s.source, objects); err != nil {
 		return fmt.Errorf("abort on the source: %w", err)
+	}
+	if err := verify.Forget(ctx, s.source, s.spec.Migration); err != nil {
+		return err
 	}
 	return store.DropSource(ctx, s.source, s.spec.Migration)
 }

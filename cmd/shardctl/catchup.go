@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -49,7 +50,7 @@ func (a *app) catchup(ctx context.Context, o auditlog.RunOptions) error {
 	} else {
 		v := verify.New(verify.Config{Layout: l, Source: s.sourceTarget(), Databases: s.databaseTargets()})
 		defer v.Close()
-		cfg.Delta = deltaChecker{v}
+		cfg.Delta, cfg.Retain = deltaChecker{v}, s.retained()
 	}
 	applier, err := auditlog.New(cfg)
 	if err != nil {
@@ -84,6 +85,27 @@ type deltaChecker struct{ v *verify.Verifier }
 func (d deltaChecker) DeltaCheck(ctx context.Context, database string) error {
 	_, err := d.v.DeltaCheck(ctx, database)
 	return err
+}
+
+// retained lists how far verification has compared a log: what lies beyond is kept,
+// else its clean pass would go stale.
+func (s *session) retained() func(context.Context, auditlog.Side) ([]string, error) {
+	var mu sync.Mutex // the sides are tended side by side, on one session
+	return func(ctx context.Context, side auditlog.Side) ([]string, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		all, err := verify.Retain(ctx, s.source, s.spec.Migration)
+		if err != nil {
+			return nil, err
+		}
+		var out []string
+		for _, r := range all {
+			if r.Direction == side.Direction() && (side.Database == "" || side.Database == r.Database) {
+				out = append(out, r.Snapshot)
+			}
+		}
+		return out, nil
+	}
 }
 
 // catchupEvents logs what the applier tells, and shows the newest tick.

@@ -102,10 +102,14 @@ func (s *service) sort(ctx context.Context, outcomes []outcome) (together []*dat
 			cut++
 		}
 	}
+	for _, o := range outcomes { // first: whoever is late is still locked
+		if o.late != nil {
+			s.apart(ctx, o)
+		}
+	}
 	for _, o := range outcomes {
 		switch {
 		case o.late != nil:
-			s.apart(ctx, o)
 			continue
 		case o.err != nil:
 			if stop := s.stops(ctx, o.db.name(), o.err); stop != nil {

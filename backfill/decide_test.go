@@ -131,7 +131,11 @@ func TestChunksAdaptToTheTimeTheyTake(t *testing.T) {
 	if n := s.pages(p); n != 50 {
 		t.Errorf("after a chunk of twice the bytes: %d", n)
 	}
-	s.learn(chunk(1), time.Hour, 1<<40)
+	s.learn(chunk(100), time.Hour, 2*partBytes)
+	if n := s.pages(p); n != 50 {
+		t.Errorf("after a chunk of two parts that were long in writing: %d", n)
+	}
+	s.learn(chunk(1), time.Hour, 1)
 	if n := s.pages(p); n != 1 {
 		t.Errorf("the smallest chunk has %d pages", n)
 	}

@@ -23,6 +23,7 @@ func TestGuards(t *testing.T) {
 		scenario{"ATableIsNotRewrittenUnderASnapshot", testATableIsNotRewrittenUnderASnapshot},
 		scenario{"TheNoteIsCommittedBeforeTheSnapshot", testTheNoteIsCommittedBeforeTheSnapshot},
 		scenario{"ALateWorkerFindsTheLedgerLine", testALateWorkerFindsTheLedgerLine},
+		scenario{"AnOwnerThatChangesMeanwhileStopsAChunk", testAnOwnerThatChangesMeanwhileStopsAChunk},
 		scenario{"ADatabaseOutOfReachHoldsUpOnlyItself", testADatabaseOutOfReachHoldsUpOnlyItself},
 		scenario{"AServerThatStaysAwayEndsTheRun", testAServerThatStaysAwayEndsTheRun},
 	)
@@ -143,6 +144,21 @@ func testALateWorkerFindsTheLedgerLine(t *testing.T, p *pool) {
 	f.check(t)
 	if written.Load() != 1 {
 		t.Errorf("the late worker wrote %d times", written.Load())
+	}
+}
+
+func testAnOwnerThatChangesMeanwhileStopsAChunk(t *testing.T, p *pool) {
+	f := p.fixture(t, blocks(500))
+	cfg := f.live(1000)
+	cfg.OnBefore(first(func(_ backfill.Chunk, d string) {
+		f.databases[d].Exec(t, "UPDATE shardctl.control SET owner = database")
+	}))
+	_, err := backfill.Run(context.Background(), cfg)
+	refusal(t, err, "backfill.owned")
+	for d, db := range f.databases {
+		if got := db.Value(t, "SELECT owner = 'source' OR NOT EXISTS (SELECT FROM app.block) FROM shardctl.control"); got != "t" {
+			t.Errorf("%s has rows that were copied while it owned them", d)
+		}
 	}
 }
 

@@ -201,6 +201,7 @@ func (q *queue) renote(ctx context.Context, c *Chunk, replayed string) error {
 func (q *queue) give(ctx context.Context, c Chunk, done []string, rows, skipped int64) error {
 	const sql = `UPDATE shardctl.chunk c SET pending = ARRAY(SELECT d FROM unnest(c.pending) d WHERE d <> ALL ($5::text[])),
 	  state = CASE WHEN c.pending <@ $5::text[] THEN 'done' ELSE 'todo' END, done_at = CASE WHEN c.pending <@ $5::text[] THEN clock_timestamp() END,
+	  note = CASE WHEN c.pending <@ $5::text[] THEN note END,
 	  rows = greatest(rows, $6), skipped = greatest(skipped, $7), worker = NULL, backend_pid = NULL, backend_start = NULL, heartbeat_at = NULL
 	WHERE migration = $1 AND plan = $2 AND table_no = $3 AND no = $4 AND worker = $8`
 	q.hold(c, false)

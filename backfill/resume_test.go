@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/shardctl/shardctl/backfill"
 	"github.com/shardctl/shardctl/internal/pgtest"
@@ -81,8 +82,12 @@ func killed(t *testing.T, f *fixture, backend string) {
 func testAChunkOfADeadProcessIsTakenOver(t *testing.T, p *pool) {
 	f := p.fixture(t, blocks(3000))
 	killed(t, f, "backend_pid = 1, backend_start = now()")
+	started := time.Now()
 	f.run(t, f.live(2))
 	f.check(t)
+	if took := time.Since(started); took > 10*time.Second {
+		t.Errorf("it waited %s, as if for a heartbeat to become old", took)
+	}
 }
 
 func testAChunkWithoutAHeartbeatIsTakenOver(t *testing.T, p *pool) {

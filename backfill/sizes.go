@@ -34,14 +34,20 @@ func (s *sizes) pages(p plan) int64 {
 	return max(startBytes/max(perPage, 8192), 1)
 }
 
-// learn takes into account how long a chunk took and how much it carried. A
-// chunk that is much smaller than asked for tells nothing.
-func (s *sizes) learn(c Chunk, took time.Duration, bytes int64) {
-	if c.To == nil || took <= 0 {
+// learn takes into account how long a chunk's snapshot was open and how much it
+// carried. A chunk of less than a part is written after its snapshot has closed;
+// one of several parts is written while it is open, but does not get smaller than
+// a part for it: what a write costs may not depend on its size, and then smaller
+// chunks would only be more of them. The open-ended chunk tells nothing.
+func (s *sizes) learn(c Chunk, open time.Duration, bytes int64) {
+	if c.To == nil || open <= 0 {
 		return
 	}
 	pages := *c.To - c.From
-	factor := min(float64(chunkTime)/float64(took), float64(chunkBytes)/float64(max(bytes, 1)))
+	factor := min(float64(chunkTime)/float64(open), float64(chunkBytes)/float64(max(bytes, 1)))
+	if bytes > partBytes {
+		factor = max(factor, float64(partBytes)/float64(bytes))
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.byTable[c.Table.No] = max(int64(float64(pages)*min(max(factor, 0.25), 2)), 1)

@@ -149,10 +149,10 @@ func (w *worker) attempt(ctx context.Context, c Chunk, p *progress) error {
 	if err != nil {
 		return err
 	}
-	started := time.Now()
 	if err := w.reader.open(ctx); err != nil {
 		return err
 	}
+	started := time.Now()
 	if err := w.reader.snapshot(ctx, c, route); err != nil {
 		return err
 	}
@@ -164,12 +164,13 @@ func (w *worker) attempt(ctx context.Context, c Chunk, p *progress) error {
 	if err = errors.Join(err, w.reader.end(ctx)); err != nil {
 		return err
 	}
+	open := time.Since(started)
 	d.job.last, d.job.rows = true, d.rows
 	bytes := d.bytes + int64(w.part.size)
 	err = d.flush(ctx)
 	p.rows, p.skipped = d.rows, d.skipped
 	if err == nil {
-		w.run.queue.sizes.learn(c, time.Since(started), bytes)
+		w.run.queue.sizes.learn(c, open, bytes)
 		w.run.throttle.spend(d.rows)
 	}
 	return err

@@ -54,3 +54,9 @@ func (c *crowd) compare(t testing.TB, what string, within time.Duration, differs
 		}
 	}
 }
+
+// resting gives what a comparison says while the writers rest.
+func (c *crowd) resting(differs func() string) (verdict string) {
+	c.rest(func() { verdict = differs() })
+	return verdict
+}

@@ -1,61 +1,81 @@
 package journey
 
 import (
+	"context"
 	"math/rand/v2"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/shardctl/shardctl/internal/pgtest"
 )
 
-// sessions of a command that hold its work: a tick or a chunk is one transaction on each
-// side. Others only mind its lease, its queue or its load.
-var sessions = map[string]string{
+// working finds the sessions that hold a command's work: a tick or a chunk is one
+// transaction on each side. Others only mind its lease, its queue or its load.
+var working = map[string]string{
 	"catchup":  "application_name IN ('shardctl catchup read', 'shardctl apply')",
-	"backfill": "application_name LIKE 'shardctl backfill%' AND application_name NOT IN ('shardctl backfill queue', 'shardctl backfill watch')",
+	"backfill": "application_name = 'shardctl backfill'",
 }
 
-// open tells how many transactions of a command are open on any server.
-func (w *world) open(command string) (n int) {
-	w.t.Helper()
-	dsns := []string{w.sourceDSN()}
-	for _, c := range w.targets {
-		dsns = append(dsns, c.DSN("postgres"))
+// looker sees which transactions are open on every server, without delay.
+type looker []*pgx.Conn
+
+func (w *world) looker(t testing.TB) looker {
+	t.Helper()
+	var l looker
+	for _, c := range append([]*pgtest.Cluster{w.source}, w.targets...) {
+		conn, err := pgx.Connect(context.Background(), c.DSN("postgres"))
+		must(t, err)
+		t.Cleanup(func() { _ = conn.Close(context.Background()) })
+		l = append(l, conn)
 	}
-	for _, dsn := range dsns {
-		n += len(w.texts(dsn, "SELECT application_name FROM pg_stat_activity WHERE xact_start IS NOT NULL AND "+sessions[command]))
+	return l
+}
+
+// open tells how many transactions of a command's work are open.
+func (l looker) open(t testing.TB, command string) (n int) {
+	t.Helper()
+	for _, conn := range l {
+		var here int
+		err := conn.QueryRow(context.Background(), "SELECT count(*) FROM pg_stat_activity WHERE xact_start IS NOT NULL AND "+working[command]).Scan(&here)
+		must(t, err)
+		n += here
 	}
 	return n
 }
 
-// killAtWork kills a command, as kill -9 does, at a random moment: it waits a random time
-// and then, for most, until work is under way. It gives the number of transactions that
-// were open while the process stood still, right before its end.
-func (w *world) killAtWork(t testing.TB, random *rand.Rand, c *command) (open int) {
+// slice is how long a command runs between two looks: short, so that it does not finish
+// before it is killed.
+const slice = 10 * time.Millisecond
+
+// killAtWork kills a command, as kill -9 does, at a random moment of its work, after it got
+// as far as ready says. It gives the number of transactions that were open while the
+// process stood still, right before its end; 0 if none was seen for long.
+func (l looker) killAtWork(t testing.TB, random *rand.Rand, c *command, ready func() bool) (open int) {
 	t.Helper()
-	name := c.args[0]
-	pause := time.NewTimer(time.Duration(random.IntN(1000)) * time.Millisecond)
-	defer pause.Stop()
-	select {
-	case <-pause.C:
-	case <-c.done:
-	}
-	deadline := time.Now().Add(10 * time.Second)
-	for {
-		if c.ended() {
+	left := 1 + random.IntN(12) // looks that find work, the last of which is the end
+	run := time.NewTimer(slice)
+	defer run.Stop()
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		select {
+		case <-run.C:
+		case <-c.done:
 			t.Fatalf("%s ended before it was killed: %s", c, c.wait(t))
 		}
-		// What is seen while it runs may be over before the signal comes: it is looked at again.
-		if w.open(name) > 0 || time.Now().After(deadline) {
-			c.signal(t, syscall.SIGSTOP)
-			if open = w.open(name); open > 0 || time.Now().After(deadline) {
-				break
-			}
-			c.signal(t, syscall.SIGCONT)
+		c.signal(t, syscall.SIGSTOP)
+		if open = l.open(t, c.args[0]); open > 0 && ready() {
+			left--
 		}
+		if left == 0 || time.Now().After(deadline) {
+			c.kill()
+			return open
+		}
+		c.signal(t, syscall.SIGCONT)
+		run.Reset(slice + time.Duration(random.IntN(int(slice))))
 	}
-	c.kill()
-	return open
 }
 
 // ledger lists the lines of every database's ledger, each with the time it was written.

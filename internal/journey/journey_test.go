@@ -127,7 +127,7 @@ func (j *trip) verify() {
 	start := time.Now()
 	code, doc := j.w.run(t, "verify")
 	if code != 0 || text(doc, "state") != "clean" {
-		t.Fatalf("verify: exit %d: %v", code, doc)
+		t.Fatalf("verify: exit %d: %v\nthe oracle says of the source %q, of the databases %q", code, doc, j.c.resting(j.c.sourceDiffers), j.c.resting(j.c.databasesDiffer))
 	}
 	hasKeys(t, "verify", doc, verifyKeys)
 	if got, _ := doc["rows_compared"].(float64); int(got) < j.w.blocks {

@@ -1,6 +1,7 @@
 package journey
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -39,6 +40,9 @@ func (c *watched) revive(t testing.TB) {
 	}
 }
 
+// slowly makes a backfill last long enough for what a test does meanwhile.
+func slowly(rows int) string { return fmt.Sprintf("throttle: {max_rate: %d}\n", rows) }
+
 // TestChaosSourceCrashes stops the source as a crash does, five times under load, while
 // rows are copied and applied. Clients see errors then; what they were acknowledged
 // before has to be there, once and in its place.
@@ -70,7 +74,7 @@ func TestChaosSourceCrashes(t *testing.T) {
 		eventually(t, patience, "catchup and backfill to go on", func() bool {
 			catchup.revive(t)
 			backfill.revive(t)
-			return w.open("catchup") > 0
+			return text(w.must(t, "status"), "capture.running") == "true"
 		})
 	}
 	eventually(t, patience, "backfill to end", func() bool {

@@ -82,6 +82,7 @@ func (s snapshot) includes(o snapshot) bool {
 // cutAt is the position reached from s by a batch read at now that is cut at an
 // xid: what s covers, and what now covers below it.
 func (s snapshot) cutAt(now snapshot, xid uint64) snapshot {
+	xid = min(xid, now.xmax) // nothing that now has not seen may be covered
 	next := snapshot{xmax: max(xid, s.xmax)}
 	for _, open := range now.xip {
 		if open < xid {

@@ -228,14 +228,19 @@ func TestCutBatches(t *testing.T) {
 	for i := range 40 {
 		r.source.Exec(t, fmt.Sprintf("INSERT INTO public.block VALUES (%d, %d, 'x'); UPDATE public.block SET workspace_id = workspace_id + 5 WHERE id %% 9 = %d; INSERT INTO public.comment VALUES (%[1]d, %[1]d, 'c')", i, i%11, i%9))
 	}
-	long := begin(t, r.source)
+	// Two that are open at a position and end before the next: a cut between them
+	// must not pass the second.
+	long, longer := begin(t, r.source), begin(t, r.source)
 	exec(t, long, "INSERT INTO public.block SELECT g, g, 'one large transaction' FROM generate_series(100, 140) g")
+	exec(t, longer, "INSERT INTO public.block SELECT g, g, 'another' FROM generate_series(200, 240) g")
 	r.source.Exec(t, "UPDATE public.block SET body = 'y'")
 	first := r.tick(t)[0]
 	if !first.Cut || first.Backlog == 0 {
 		t.Errorf("the first tick of a backlog: %+v", first)
 	}
+	r.level(t)
 	must(t, long.Commit(t.Context()))
+	must(t, longer.Commit(t.Context()))
 	r.level(t)
 	r.want(t)
 }

@@ -141,6 +141,9 @@ func TestUniqueValuesChangeHands(t *testing.T) {
 	cuts := 0
 	for tick := r.tick(t)[0]; tick.Cut; tick = r.tick(t)[0] {
 		cuts++
+		if tick.Parked > 0 {
+			t.Errorf("rows beyond the cut sent others into quarantine: %v", quarantine(t, r.dbs[0]))
+		}
 	}
 	if cuts == 0 {
 		t.Error("the batch was not cut")

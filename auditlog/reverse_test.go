@@ -105,9 +105,10 @@ func TestReverse(t *testing.T) {
 	t.Parallel()
 	for databases, tests := range map[int]map[string]func(*testing.T, *rig){
 		2: {"equal keys": equalKeys, "rows of the source": rowsOfTheSource, "orphans": orphansGoBack},
-		1: {"keys move": keysMove, "truncate of one location": truncateOfOneLocation},
+		1: {"keys move": keysMove, "truncate of one location": truncateOfOneLocation, "repairs": repairs},
 	} {
-		r := newRig(t, rigSpec{databases: databases})
+		schema := map[int]string{1: "shard_%d", 2: "app"}[databases]
+		r := newRig(t, rigSpec{databases: databases, schema: schema})
 		for name, test := range tests {
 			t.Run(name, func(t *testing.T) {
 				r.clear(t)
@@ -236,6 +237,18 @@ func orphansGoBack(t *testing.T, r *rig) {
 	if got := quarantine(t, r.source); len(got) != 0 {
 		t.Errorf("parked: %v", got)
 	}
+}
+
+// repairs are re-read, at the place they name or wherever they are, by a session
+// that capture skips.
+func repairs(t *testing.T, r *rig) {
+	schema, db := r.at(t, 1)
+	r.dbs[db].Exec(t, fmt.Sprintf(`SET shardctl.applier = 'm'; UPDATE %[1]q.block SET body = 'unseen' WHERE id = 1; DELETE FROM %[1]q.comment WHERE id = 1; RESET shardctl.applier;
+		INSERT INTO shardctl."m_log_1_0" (op, loc, n1) VALUES ('R', '%[1]s', 1); INSERT INTO shardctl."m_log_2_0" (op, n1) VALUES ('R', 1)`, schema))
+	r.source.Exec(t, "SET shardctl.applier = 'm'; INSERT INTO public.comment VALUES (77, 2, 'not on the database'); RESET shardctl.applier")
+	r.dbs[db].Exec(t, `INSERT INTO shardctl."m_log_2_1" (op, n1) VALUES ('R', 77)`)
+	r.back(t)
+	r.want(t)
 }
 
 // TestOddTablesGoBack: identity ALWAYS, generated columns, another column order,

@@ -1,6 +1,9 @@
 package verify
 
-import "math/bits"
+import (
+	"iter"
+	"math/bits"
+)
 
 // element stands for one row: the hash of its primary key and the digest of the
 // row, as the server computed them.
@@ -107,22 +110,30 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
+// maxCopies is how often one element may be left over on one side: a row that moves
+// between locations while they are read is seen at each, without one at the source if
+// it is deleted there in time.
+const maxCopies = 4
+
 // peel takes the sketch apart and gives what only one side has. It is whole if
 // nothing is left; else there were too many differences for it, or one row is
-// there more than twice.
+// left over more often than maxCopies.
 func (s *sketch) peel() (left []residue, whole bool) {
 	left = []residue{}
 	for {
 		before := len(left)
 		for i := range s.cells {
 			for at := uint64(i); ; {
-				r, ok := s.single(at)
-				if !ok {
+				r, copies := s.alone(at)
+				if copies == 0 {
 					break
 				}
-				places := s.put(r.element, -int32(r.side))
-				left = append(left, r)
-				// One of its other cells may hold a single element now; the next sweep finds the rest.
+				var places [3]uint64
+				for range copies {
+					places = s.put(r.element, -int32(r.side))
+					left = append(left, r)
+				}
+				// One of its other cells may hold an element alone now; the next sweep finds the rest.
 				at = places[len(left)%3]
 			}
 		}
@@ -132,18 +143,49 @@ func (s *sketch) peel() (left []residue, whole bool) {
 	}
 }
 
-// single gives the element that a cell holds alone.
-func (s *sketch) single(at uint64) (residue, bool) {
+// alone gives the element that a cell holds alone, and how often; 0 if it holds
+// others too.
+func (s *sketch) alone(at uint64) (r residue, copies int) {
 	c := s.cells[at]
-	if c.count != 1 && c.count != -1 {
-		return residue{}, false
-	}
-	r := residue{element: element{c.key, c.digest}, side: int8(c.count)}
+	r.side = 1
 	if c.count < 0 {
-		r.key, r.digest, c.check = -c.key, -c.digest, -c.check
+		r.side = -1
+		c = cell{key: -c.key, digest: -c.digest, check: -c.check, count: -c.count}
 	}
-	places, check := s.places(r.element)
-	return r, check == c.check && places[at/s.third] == at
+	if c.count == 0 || c.count > maxCopies {
+		return residue{}, 0
+	}
+	n := uint64(c.count)
+	for key := range parts(c.key, n) {
+		for digest := range parts(c.digest, n) {
+			r.element = element{key, digest}
+			places, check := s.places(r.element)
+			if check*uint32(n) == c.check && places[at/s.third] == at {
+				return r, int(n)
+			}
+		}
+	}
+	return residue{}, 0
+}
+
+// parts gives each x of which n copies add up to a sum, which may have overflowed.
+func parts(sum, n uint64) iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		twos := bits.TrailingZeros64(n)
+		odd := n >> twos
+		if sum&(1<<twos-1) != 0 {
+			return
+		}
+		inverse := odd // doubles its right bits with each round
+		for range 6 {
+			inverse *= 2 - odd*inverse
+		}
+		for high := range uint64(1) << twos {
+			if !yield((sum>>twos + high<<(64-twos)) * inverse) {
+				return
+			}
+		}
+	}
 }
 
 func (s *sketch) empty() bool {

@@ -65,6 +65,20 @@ func TestSketchSeesARowThatIsThereTwice(t *testing.T) {
 	}
 }
 
+func TestSketchSeesARowThatIsLeftOverSeveralTimes(t *testing.T) {
+	rows := someElements(1, 1000)
+	for copies := 1; copies <= maxCopies; copies++ {
+		more := slices.Repeat(rows[7:12], copies)
+		left, whole := compare(1000, rows[12:], append(slices.Clone(rows[12:]), more...))
+		if !whole || len(left) != len(more) || left[0].side != -1 || !slices.Contains(more, left[0].element) {
+			t.Errorf("%d copies: left %v, whole %v", copies, left, whole)
+		}
+	}
+	if _, whole := compare(1000, slices.Repeat(rows[:1], maxCopies+1), nil); whole {
+		t.Error("more copies than can be told came apart")
+	}
+}
+
 // A sum over the columns stays the same when two rows swap a column's values; the
 // sketch must not.
 func TestSketchSeesASwap(t *testing.T) {

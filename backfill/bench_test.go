@@ -165,3 +165,36 @@ func (f *fixture) counted(t testing.TB, rows int) {
 		t.Fatalf("%d of %d rows arrived", sum, rows)
 	}
 }
+
+// BenchmarkSource compares what a backfill costs the source with one plain COPY TO
+// of the table, on a server of its own.
+func BenchmarkSource(b *testing.B) {
+	const rows = 300_000
+	cluster := pgtest.NewCluster(b, pgtest.ClusterOptions{Settings: []string{"max_connections=60"}})
+	p := &pool{append([]*pgtest.Database{cluster.NewDatabase(b)}, pgtest.NewDatabases(b, 4)...)}
+	f := p.fixture(b, wide(rows))
+	f.source.Exec(b, "VACUUM ANALYZE block")
+	cpu := map[string][]time.Duration{}
+	for b.Loop() {
+		for range 3 {
+			for way, do := range map[string]func(){
+				"copy":     func() { f.copyTo(b) },
+				"backfill": func() { f.bench(b, backfill.Live) },
+			} {
+				f.empty(b)
+				before := f.serverCPU(b)
+				do()
+				cpu[way] = append(cpu[way], f.serverCPU(b)-before)
+			}
+		}
+	}
+	b.Logf("CPU of the source: %v", cpu)
+	b.ReportMetric(median(cpu["backfill"])/median(cpu["copy"]), "backfill/copy-cpu")
+}
+
+func (f *fixture) copyTo(t testing.TB) {
+	cmd := exec.Command("psql", "-XqAt", "-d", f.source.DSN(), "-c", "COPY block TO STDOUT")
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+}

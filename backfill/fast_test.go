@@ -16,6 +16,7 @@ func TestFast(t *testing.T) {
 		scenario{"FastCopiesWhileTicksWait", testFastCopiesWhileTicksWait},
 		scenario{"DoubledRowsDoNotKeepAKeyFromBeingBuilt", testDoubledRowsDoNotKeepAKeyFromBeingBuilt},
 		scenario{"FastIsRefusedWhereThereAreRows", testFastIsRefusedWhereThereAreRows},
+		scenario{"AFastGrowingLogMakesTheChoiceLive", testAFastGrowingLogMakesTheChoiceLive},
 		scenario{"FastGivesWayWhenTheLogFills", testFastGivesWayWhenTheLogFills},
 		scenario{"AChunkReadBeforeTheCopyBeganAnewIsThrownAway", testAChunkReadBeforeTheCopyBeganAnewIsThrownAway},
 	)
@@ -70,6 +71,22 @@ func testFastIsRefusedWhereThereAreRows(t *testing.T, p *pool) {
 		if mode != "live" {
 			t.Errorf("a database with rows was copied %s", mode)
 		}
+	}
+}
+
+func testAFastGrowingLogMakesTheChoiceLive(t *testing.T, p *pool) {
+	f := p.fixture(t, blocks(10))
+	f.source.Exec(t, `INSERT INTO shardctl.backfill_plan (migration, plan, table_no, leaf, relation, relid, filenode, pages, bytes, estimated_rows) VALUES ('m', 1, 1, 0, 'x', 0, 0, 1, 1::bigint << 40, 1)`)
+	f.source.Exec(t, "INSERT INTO shardctl.segment (migration, table_no, switched_at) VALUES ('m', 1, clock_timestamp() - interval '1 min')")
+	f.source.Exec(t, "INSERT INTO shardctl.m_log_1_0 SELECT FROM generate_series(1, 20000)")
+	s, err := backfill.Growth(context.Background(), f.conn, f.l)
+	must(t, err)
+	if s.Bytes != 1<<40 || s.LogPerSecond < 10_000 || s.LogPerSecond > 100_000 {
+		t.Errorf("%+v", s)
+	}
+	s.LogSoftLimit = 1 << 30
+	if mode, reason := backfill.ChooseMode(s); mode != backfill.Live {
+		t.Errorf("%s: %s", mode, reason)
 	}
 }
 

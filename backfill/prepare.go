@@ -10,17 +10,17 @@ import (
 	"github.com/shardctl/shardctl/internal/store"
 )
 
-// prepare settles modes and plans, and gives the number of chunks that lack.
+// prepare makes plans and settles modes, and gives the number of chunks that lack.
 func (r *run) prepare(ctx context.Context) (lacking int, err error) {
+	if err := r.replan(ctx); err != nil {
+		return 0, err
+	}
 	for _, name := range r.cfg.Only {
 		if err := r.settle(ctx, name); err != nil {
 			return 0, err
 		}
 	}
 	if err := r.heldPosition(ctx); err != nil {
-		return 0, err
-	}
-	if err := r.replan(ctx); err != nil {
 		return 0, err
 	}
 	return r.reconcile(ctx)

@@ -53,7 +53,7 @@ func settle(ctx context.Context, source *session, conn *pgx.Conn, l *layout.Layo
 		before.mode = Live
 		return *before, refuseOther(database, asked, Live)
 	}
-	s, err := choose(ctx, conn, l, database, asked)
+	s, err := choose(ctx, source, conn, l, database, asked)
 	if err != nil {
 		return settled{}, err
 	}
@@ -61,9 +61,12 @@ func settle(ctx context.Context, source *session, conn *pgx.Conn, l *layout.Layo
 }
 
 // choose decides for a database that nothing was copied to.
-func choose(ctx context.Context, conn *pgx.Conn, l *layout.Layout, database string, asked Mode) (settled, error) {
+func choose(ctx context.Context, source *session, conn *pgx.Conn, l *layout.Layout, database string, asked Mode) (settled, error) {
 	look, err := Look(ctx, conn, l, database)
 	if err != nil {
+		return settled{}, err
+	}
+	if err := growth(ctx, source, l.Spec.Migration, &look, logs(l)); err != nil {
 		return settled{}, err
 	}
 	mode, reason := ChooseMode(look)
@@ -94,6 +97,21 @@ func choose(ctx context.Context, conn *pgx.Conn, l *layout.Layout, database stri
 		return settled{Fast, "its ticks wait already", c.Plan}, nil
 	}
 	return settled{mode, reason, c.Plan}, nil
+}
+
+// growth adds what the plans have to copy, and how fast the logs have grown since
+// install or since they were last turned.
+func growth(ctx context.Context, source *session, migration string, s *Situation, logs []string) error {
+	const sql = `SELECT coalesce((SELECT sum(bytes) FROM shardctl.backfill_plan WHERE migration = $1), 0)::bigint,
+	coalesce((SELECT sum(pg_total_relation_size(to_regclass(l))) FROM unnest($2::text[]) l)
+	  / greatest(extract(epoch FROM clock_timestamp() - (SELECT min(switched_at) FROM shardctl.segment WHERE migration = $1)), 1), 0)::bigint`
+	err := source.with(ctx, func(conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, sql, migration, logs).Scan(&s.Bytes, &s.LogPerSecond)
+	})
+	if err != nil {
+		return fmt.Errorf("read how fast the logs grow: %w", err)
+	}
+	return nil
 }
 
 func modeFailure(database, why string) error {

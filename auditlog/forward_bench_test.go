@@ -68,3 +68,31 @@ func cpu(b *testing.B, postmaster string) time.Duration {
 	}
 	return total
 }
+
+// BenchmarkReverse drains as many single-row transactions of four databases back.
+func BenchmarkReverse(b *testing.B) {
+	const rows = 40_000
+	r := newRig(b, rigSpec{databases: 4, count: 64, schema: "app", tables: blocks()[:1],
+		ddl: `CREATE TABLE public.block (id uuid PRIMARY KEY, workspace_id uuid NOT NULL, n int, body text)`})
+	r.source.Exec(b, fmt.Sprintf(`INSERT INTO public.block SELECT md5(g::text)::uuid, md5((g %% 1000)::text)::uuid, g, repeat('x', 100) FROM generate_series(1, %d) g`, rows))
+	r.level(b)
+	r.own(b)
+	parent := r.source.Value(b, "SELECT pg_read_file('postmaster.pid', 0, 20)")
+	parent = parent[:strings.IndexByte(parent, '\n')]
+	for b.Loop() {
+		b.StopTimer()
+		for _, d := range r.dbs {
+			d.Exec(b, `DO $$ DECLARE i uuid; BEGIN FOR i IN SELECT id FROM app.block LOOP UPDATE app.block SET n = n + 1 WHERE id = i; COMMIT; END LOOP; END $$`)
+		}
+		b.StartTimer()
+		start, used := time.Now(), cpu(b, parent)
+		for cut := true; cut; {
+			cut = false
+			for _, t := range r.back(b) {
+				cut = cut || t.Cut
+			}
+		}
+		b.ReportMetric(rows/time.Since(start).Seconds(), "rows/s")
+		b.ReportMetric(float64((cpu(b, parent)-used).Microseconds())/rows, "cpu-µs/row")
+	}
+}

@@ -134,6 +134,7 @@ func TestUniqueValuesChangeHands(t *testing.T) {
 	for id := 2; id <= 10; id++ {
 		r.source.Exec(t, fmt.Sprintf("UPDATE public.block SET body = 'ring' || id WHERE id = %d", id))
 	}
+	r.level(t)
 	for id := 2; id <= 9; id++ {
 		r.source.Exec(t, fmt.Sprintf("UPDATE public.block SET body = 'x' || id WHERE id = %d", id+1))
 		r.source.Exec(t, fmt.Sprintf("UPDATE public.block SET body = 'ring%d' WHERE id = %d", id+1, id))

@@ -22,14 +22,11 @@ func testEveryRowArrivesAtItsPlace(t *testing.T, p *pool) {
 		setup setup
 		mode  backfill.Mode
 	}{
-		{"live", blocks(5000), backfill.Live},
 		{"fast", blocks(5000), backfill.Fast},
-		{"a schema per shard", perShard(blocks(2000)), backfill.Live},
 		{"a schema per shard, fast", perShard(blocks(2000)), backfill.Fast},
 		{"derived, everywhere, odd names", family(""), backfill.Live},
 		{"a stored key", family("ws"), backfill.Fast},
 		{"types that are no built-in ones", ownTypes(), backfill.Live},
-		{"types that are no built-in ones, fast", ownTypes(), backfill.Fast},
 		{"partitions", partitioned(), backfill.Live},
 		{"one shard without a key", single(), backfill.Live},
 		{"empty tables", blocks(0), backfill.Live},

@@ -33,16 +33,22 @@ type database struct {
 	replica bool // the session has replica role
 	stages  map[string]*stage
 
-	known     bool // the fields below were read
-	moved     bool // the shards are the database's own
-	held      bool
-	pos       store.Position
-	after     snapshot         // of pos
-	parked    int64            // keys in quarantine
+	standing
 	retriedAt time.Time        // when they were tried last
 	extra     map[int][]string // keys beyond a cut that stand in the way, for the next batch
 	proof     proof            // what a drain waits for
 	textual   bool             // stage as text next time: a value could not be staged
+}
+
+// standing is where a database stands: read when its session begins, then moved by
+// its ticks.
+type standing struct {
+	known  bool // it was read
+	moved  bool // the shards are the database's own
+	held   bool
+	pos    store.Position
+	after  snapshot // of pos
+	parked int64    // keys in quarantine
 }
 
 func newDatabase(a *Applier, place int, target postgres.Target) *database {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/shardctl/shardctl/auditlog"
 	"github.com/shardctl/shardctl/internal/layout"
+	"github.com/shardctl/shardctl/internal/postgres"
 	"github.com/shardctl/shardctl/migrate"
 	"github.com/shardctl/shardctl/verify"
 )
@@ -94,6 +95,13 @@ func (s *session) retained() func(context.Context, auditlog.Side) ([]string, err
 	return func(ctx context.Context, side auditlog.Side) ([]string, error) {
 		mu.Lock()
 		defer mu.Unlock()
+		if s.source.IsClosed() { // catchup outlives a restart of the source
+			conn, err := postgres.Connect(ctx, s.sourceTarget(), "catchup")
+			if err != nil {
+				return nil, err
+			}
+			s.source = conn
+		}
 		all, err := verify.Retain(ctx, s.source, s.spec.Migration)
 		if err != nil {
 			return nil, err

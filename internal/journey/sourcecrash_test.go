@@ -3,6 +3,7 @@ package journey
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 )
@@ -85,6 +86,12 @@ func TestChaosSourceCrashes(t *testing.T) {
 	t.Logf("catchup was begun %d times, backfill %d times", catchup.begins, backfill.begins)
 	j := &trip{t: t, w: w, c: c, catchup: catchup.command}
 	j.verify()
+	complaints := func() int { return strings.Count(catchup.err.String(), "tended") }
+	before := complaints()
+	c.acknowledge(t, 300)
+	if n := complaints() - before; n > 0 {
+		t.Errorf("catchup still complains of the crashes (%d times): %s", n, tail(catchup.err.String(), 500))
+	}
 	c.sourceServes(t, true)
 	c.finish(t)
 }

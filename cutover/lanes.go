@@ -68,10 +68,11 @@ func (w *window) sequencesForward(ctx context.Context) error {
 		for i, s := range sequences {
 			value, called := s.Last, s.Called
 			if w.cfg.Layout.Spec.Sequences != keepSequences && len(w.cfg.Databases) > 1 {
-				if value, err = s.laneStart(w.lane(name), connections); err != nil {
+				start, err := s.laneStart(w.lane(name), connections)
+				if err != nil {
 					return err
 				}
-				called = false
+				value, called = start, false
 			}
 			queueSetval(batch, theirs[i], value, called)
 		}

@@ -40,7 +40,7 @@ const gapCode = "gap"
 // gapFailure is the clear stop where entries are lost to a database: it is never
 // bridged, the database is copied anew.
 func gapFailure(database string, d store.Direction, reason string) error {
-	hint := "its copy must start over: shardctl prepare --database " + database
+	hint := "its copy must start over: run shardctl abort and begin anew"
 	if d == store.Reverse {
 		hint = "what it wrote since cannot be brought back by the log; the shards stay where they are"
 	}

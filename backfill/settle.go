@@ -115,7 +115,7 @@ func growth(ctx context.Context, source *session, migration string, s *Situation
 }
 
 func modeFailure(database, why string) error {
-	return migrate.Refuse("backfill.mode", database, "fast mode is not possible: "+why, "leave --mode out, or use --mode live; `shardctl prepare --database "+database+"` starts it anew")
+	return migrate.Refuse("backfill.mode", database, "fast mode is not possible: "+why, "leave --mode out, or use --mode live")
 }
 
 func refuseOther(database string, asked, is Mode) error {

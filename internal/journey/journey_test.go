@@ -2,6 +2,7 @@ package journey
 
 import (
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,12 +13,13 @@ import (
 // for each, placed neither in order nor evenly.
 var eightOnFour = shape{
 	migration: "journey", home: []int{0, 1, 2, 3, 1, 0, 1, 2}, schema: "shard_%03d", always: true, storeAs: true,
-	blocks: 190_000, writers: 8, pace: 25 * time.Millisecond,
+	servers: 2, blocks: 190_000, writers: 8, pace: 25 * time.Millisecond,
 }
 
 // TestJourney goes forward, back and forward again with more than 300 000 rows, under
 // eight writers that work through the pooler all the time.
 func TestJourney(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, eightOnFour)
 	seen := watchProcesses(t)
 	c := w.startCrowd(t)
@@ -39,7 +41,7 @@ func TestJourney(t *testing.T) {
 	c.sourceServes(t, true)
 	j.cutover()
 	j.verify()
-	c.databasesServe(t, true)
+	c.databasesServe(t, false)
 	j.complete()
 	c.databasesServe(t, false)
 	j.end()
@@ -86,10 +88,12 @@ func (j *trip) start() {
 // copyRows runs catchup from here on, and backfill beside it, and verifies.
 func (j *trip) copyRows() {
 	t, w := j.t, j.w
-	j.catchup = w.begin(t, "catchup")
 	args := []string{"backfill"}
 	if j.mode != "" {
+		// Fast mode is refused as soon as catchup has written a row.
 		args = append(args, "--mode", j.mode)
+	} else {
+		j.catchup = w.begin(t, "catchup")
 	}
 	start := time.Now()
 	copying := w.begin(t, args...)
@@ -100,6 +104,9 @@ func (j *trip) copyRows() {
 		seen = seen || text(doc, "phase") == "backfilling"
 		return seen || copying.ended()
 	})
+	if j.catchup == nil {
+		j.catchup = w.begin(t, "catchup")
+	}
 	if r := copying.wait(t); r.code != 0 {
 		t.Fatalf("%s: %s\n%s", copying, r, j.catchup.err.String())
 	}
@@ -147,7 +154,12 @@ func (j *trip) again(args ...string) {
 	phase := text(j.w.must(t, "status"), "phase")
 	before := j.w.catalogs()
 	j.w.must(t, args...)
-	j.w.unchanged(t, before, "a second "+strings.Join(args, " "))
+	diff := slices.DeleteFunc(before.difference(j.w.catalogs()), func(line string) bool {
+		return strings.Contains(line, "verify_") // made by the first delta check of catchup
+	})
+	if len(diff) > 0 {
+		t.Errorf("a second %v changed the catalog:\n%s", args, strings.Join(diff, "\n"))
+	}
 	j.w.status(t, phase)
 }
 

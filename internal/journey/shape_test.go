@@ -18,6 +18,7 @@ type shape struct {
 	blocks    int    // rows to load; there are two comments on three blocks
 	writers   int
 	pace      time.Duration // between two requests of a writer
+	servers   int           // that share the databases; 0 is 1
 	settings  []string      // of every server
 	extra     string        // lines of the spec
 	ownCopies bool          // after complete each database owns its copy of the everywhere table

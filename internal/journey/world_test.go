@@ -34,7 +34,7 @@ type world struct {
 	t       testing.TB
 	dir     string
 	source  *pgtest.Cluster
-	targets []*pgtest.Cluster // two servers share the databases
+	targets []*pgtest.Cluster // share the databases
 	bouncer *localpg.PgBouncer
 	spec    string
 	env     []string
@@ -54,7 +54,7 @@ func newWorld(t testing.TB, s shape) *world {
 		"max_prepared_transactions=10", "log_lock_waits=on", "log_autovacuum_min_duration=-1",
 	}, s.settings)
 	w.source = pgtest.NewCluster(t, pgtest.ClusterOptions{Settings: settings})
-	for range min(2, s.databases()) {
+	for range max(1, s.servers) {
 		w.targets = append(w.targets, pgtest.NewCluster(t, pgtest.ClusterOptions{Settings: settings}))
 	}
 	w.makeDatabases()

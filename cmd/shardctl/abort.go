@@ -44,6 +44,7 @@ func (a *app) abort(ctx context.Context) error {
 	if err := a.confirm("abort", "Remove everything of migration "+s.spec.Migration+", the copies on the databases included?"); err != nil {
 		return err
 	}
+	unleased := ctx
 	ctx, _, release, err := s.lease(ctx, store.Operator)
 	if err != nil {
 		return err
@@ -66,12 +67,17 @@ func (a *app) abort(ctx context.Context) error {
 	if err := s.removeAll(ctx); err != nil {
 		return err
 	}
+	// The lease's row goes with the state, and its heartbeat then calls it lost: not on
+	// the lease's context. The session's lock still keeps other operators away.
+	if err := store.DropSource(unleased, s.source, s.spec.Migration); err != nil {
+		return err
+	}
 	released = true
 	release()
 	return s.print(done{Phase: migrate.Aborted, Done: "done", Next: migrate.Aborted.Next()}, func(w io.Writer) { fmt.Fprintln(w, "aborted; everything of ours is removed") })
 }
 
-// removeAll undoes the registry, databases first, and then the state itself.
+// removeAll undoes the registry, databases first, and forgets verification.
 func (s *session) removeAll(ctx context.Context) error {
 	if err := s.forgetRouters(ctx); err != nil {
 		return err
@@ -88,10 +94,7 @@ func (s *session) removeAll(ctx context.Context) error {
 	if err := ddl.Remove(ctx, s.source, s.source, objects); err != nil {
 		return fmt.Errorf("abort on the source: %w", err)
 	}
-	if err := verify.Forget(ctx, s.source, s.spec.Migration); err != nil {
-		return err
-	}
-	return store.DropSource(ctx, s.source, s.spec.Migration)
+	return verify.Forget(ctx, s.source, s.spec.Migration)
 }
 
 func (s *session) removeDatabase(ctx context.Context, t postgres.Target) error {

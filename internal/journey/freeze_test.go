@@ -53,21 +53,26 @@ const slice = 10 * time.Millisecond
 
 // killAtWork kills a command, as kill -9 does, at a random moment of its work, after it got
 // as far as ready says. It gives the number of transactions that were open while the
-// process stood still, right before its end; 0 if none was seen for long.
+// process stood still, right before its end; 0 if none was seen for long. A command that
+// has not begun yet is left to run: looks would only delay its start.
 func (l looker) killAtWork(t testing.TB, random *rand.Rand, c *command, ready func() bool) (open int) {
 	t.Helper()
-	left := 1 + random.IntN(12) // looks that find work, the last of which is the end
+	left := 1 + random.IntN(8) // looks that find work, the last of which is the end
 	run := time.NewTimer(slice)
 	defer run.Stop()
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	begun := false
+	for deadline := time.Now().Add(patience); ; {
 		select {
 		case <-run.C:
 		case <-c.done:
 			t.Fatalf("%s ended before it was killed: %s", c, c.wait(t))
 		}
-		c.signal(t, syscall.SIGSTOP)
-		if open = l.open(t, c.args[0]); open > 0 && ready() {
-			left--
+		begun = begun || l.open(t, c.args[0]) > 0
+		if begun {
+			c.signal(t, syscall.SIGSTOP)
+			if open = l.open(t, c.args[0]); open > 0 && ready() {
+				left--
+			}
 		}
 		if left == 0 || time.Now().After(deadline) {
 			c.kill()

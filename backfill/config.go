@@ -40,7 +40,7 @@ const (
 // The bounds of waiting.
 const (
 	heartbeatEvery = 2 * time.Second
-	heartbeatStale = 15 * time.Second // CONTRACT: leases
+	heartbeatStale = 15 * time.Second // as for leases
 	measureEvery   = time.Second
 	measureStale   = 5 * time.Second // older measurements count as none
 	lockWait       = 500 * time.Millisecond

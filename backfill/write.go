@@ -90,8 +90,8 @@ func (w *writer) write(ctx context.Context, j job) error {
 	return err
 }
 
-// attempt is the transaction of ALGORITHMS §5; the order of its locks is the
-// same everywhere.
+// attempt is one transaction; the order of its locks (control row, pruning, table,
+// rows) is the same everywhere.
 func (w *writer) attempt(ctx context.Context, tx pgx.Tx, j job, look bool) error {
 	control, err := store.ShareControl(ctx, tx, w.migration)
 	if err != nil {

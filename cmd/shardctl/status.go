@@ -64,7 +64,7 @@ func (a *app) status(ctx context.Context) error {
 	return s.print(doc, func(w io.Writer) { printStatus(w, doc) })
 }
 
-// statusDocument is CONTRACT's status.
+// statusDocument is what status prints; its keys are stable.
 type statusDocument struct {
 	Migration string           `json:"migration"`
 	Phase     migrate.Phase    `json:"phase"`

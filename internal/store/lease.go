@@ -89,6 +89,8 @@ func (l *Lease) Release(ctx context.Context) {
 		defer cancel()
 		// Only our own row: a successor may have taken the role already.
 		_, _ = l.conn.Exec(ctx, "DELETE FROM shardctl.lease WHERE migration = $1 AND role = $2 AND term = $3", l.Migration, l.Role, l.Term)
+		// The server ends a session a moment after it was closed: the next command would be refused.
+		_, _ = l.conn.Exec(ctx, "SELECT pg_advisory_unlock(hashtextextended($1, 0))", leaseName(l.Migration, l.Role))
 		postgres.CloseQuietly(ctx, l.conn)
 	})
 }

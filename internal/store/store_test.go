@@ -159,6 +159,23 @@ func TestLeaseIsHeldByOneAndPassesOn(t *testing.T) {
 	second.Release(ctx)
 }
 
+// A command that follows at once finds the lease free: the server ends a session only
+// a moment after it was closed.
+func TestAReleasedLeaseIsFreeAtOnce(t *testing.T) {
+	t.Parallel()
+	db, conn := state(t)
+	for range 50 {
+		l, err := store.Acquire(t.Context(), target(db), "m", store.Operator)
+		must(t, err)
+		l.Release(t.Context())
+		var held int
+		must(t, conn.QueryRow(t.Context(), "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())").Scan(&held))
+		if held > 0 {
+			t.Fatal("the lease is still held after it was released")
+		}
+	}
+}
+
 func TestStaleLeaseIsTakenAndItsBackendEnded(t *testing.T) {
 	t.Parallel()
 	db, conn := state(t)

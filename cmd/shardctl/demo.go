@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shardctl/shardctl/internal/demo"
+	"github.com/shardctl/shardctl/internal/localpg"
 	"github.com/shardctl/shardctl/migrate"
 )
 
@@ -24,11 +25,14 @@ func newDemo(a *app) *cobra.Command {
 loads rows, lets a writer work through PgBouncer that keeps a ledger of every write it was
 acknowledged, and runs all phases: plan, prepare, install, catchup, backfill, verify,
 cutover, rollback and cutover again. Then it compares the ledger with the databases, row by
-row. Everything it started is gone afterwards.
+row. Everything it started is gone afterwards, also when it is stopped. With --keep the
+servers and the ledger stay after a journey that reached its end, and how to reach, try
+and remove them is printed.
 
 Needs PostgreSQL server binaries and PgBouncer.`,
 			`  shardctl demo
   shardctl demo --rows 1000000 --shards 480
+  shardctl demo --keep
   shardctl demo --sabotage lose      # damages one row at the end: must fail
   shardctl demo -o json | jq .pauses_ms`, "3"),
 		Args: noArgs,
@@ -37,7 +41,7 @@ Needs PostgreSQL server binaries and PgBouncer.`,
 	f := cmd.Flags()
 	f.IntVar(&o.Rows, "rows", 200_000, "rows to load")
 	f.IntVar(&o.Shards, "shards", 8, "logical shards")
-	f.BoolVar(&o.Keep, "keep", false, "when it is over, print where the servers are and keep them until Ctrl-C")
+	f.BoolVar(&o.Keep, "keep", false, "leave servers, spec and ledger when it is over, and print where they are")
 	f.StringVar(&o.Sabotage, "sabotage", "", "damage one row at the end: lose, double or misplace")
 	return cmd
 }
@@ -51,10 +55,9 @@ func (a *app) demo(ctx context.Context, o demo.Options) error {
 	}
 	o.Run = a.inner
 	o.Phase = func(name string) { fmt.Fprintf(a.err, "==> %s\n", name) }
-	o.Kept = func(p demo.Place) { a.kept(ctx, p) }
 	result, err := demo.Run(ctx, o)
 	if err != nil {
-		return err
+		return interrupted(ctx, err)
 	}
 	if err := a.print(result, func(w io.Writer) { printDemo(w, result) }); err != nil {
 		return err
@@ -63,6 +66,19 @@ func (a *app) demo(ctx context.Context, o demo.Options) error {
 		return reported{&migrate.Failure{Code: "demo.differences", Message: "the databases differ from the ledger", Exit: migrate.ExitDifferences}}
 	}
 	return nil
+}
+
+// interrupted is the error of a demo that INT or TERM ended: what its commands said
+// when they were stopped is of no interest.
+func interrupted(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	f := &migrate.Failure{Code: "interrupted", Message: "stopped, everything it started is gone", Exit: migrate.ExitInterrupted}
+	if errors.Is(err, demo.ErrLeft) {
+		f.Code, f.Message, f.Err = "demo.left", "stopped", err
+	}
+	return f
 }
 
 // inner runs one command line in this process; its result is not printed, its
@@ -114,15 +130,20 @@ func printDemo(w io.Writer, r demo.Result) {
 	for _, e := range r.Examples {
 		fmt.Fprintln(w, "  "+e)
 	}
+	if r.Kept != nil {
+		printKept(w, r.Kept)
+	}
 }
 
-// kept says where the servers are and waits for the end.
-func (a *app) kept(ctx context.Context, p demo.Place) {
-	fmt.Fprintf(a.err, "\nsource     %s\n", p.Source)
+// printKept says where a kept demo is, what to try and how to end it.
+func printKept(w io.Writer, p *demo.Place) {
+	fmt.Fprintf(w, "\nsource     %s\n", p.Source)
 	for i, d := range p.Databases {
-		fmt.Fprintf(a.err, "db%d        %s\n", i, d)
+		fmt.Fprintf(w, "db%d        %s\n", i, d)
 	}
-	fmt.Fprintf(a.err, "pooler     %s\nspec       %s\n\ntry:\n  shardctl status -f %s\n  shardctl rollback --yes -f %s\n  psql '%s' -c 'SELECT count(*) FROM block'\n\nCtrl-C ends the servers and removes everything\n",
-		p.Pooler, p.Spec, p.Spec, p.Spec, p.Pooler)
-	<-ctx.Done()
+	fmt.Fprintf(w, "pooler     %s\nspec       %s\nledger     %s\n\ntry:\n", p.Pooler, p.Spec, p.Ledger)
+	for _, args := range []string{"status", "route " + p.Key, "topology show", "rollback --yes"} {
+		fmt.Fprintf(w, "  shardctl %s -f %s\n", args, localpg.ShellWord(p.Spec))
+	}
+	fmt.Fprintf(w, "  psql %s -c 'SELECT count(*) FROM block'\n\nend the servers and remove everything:\n  %s\n", localpg.ShellWord(p.Pooler), p.Stop)
 }

@@ -13,23 +13,16 @@ import (
 type Options struct {
 	Rows     int    // loaded before the migration; defaults to 200 000
 	Shards   int    // logical shards, at least 4; defaults to 8
-	Keep     bool   // leave the servers when it is over
+	Keep     bool   // leave servers and files when it is over
 	Sabotage string // Lose, Double, Misplace, or nothing
 	// Run executes one command line of shardctl, as an operator would.
 	Run func(ctx context.Context, args ...string) error
 	// Phase is told what begins; nil is nobody.
 	Phase func(name string)
-	// Kept is told, with Keep, where the servers are; it returns when they may go.
-	Kept func(Place)
 }
 
-// Place is where a kept demo lives.
-type Place struct {
-	Spec      string
-	Source    string
-	Databases []string
-	Pooler    string
-}
+// ErrLeft says that something of a demo could not be removed.
+var ErrLeft = errors.New("not all of the demo could be removed")
 
 // Result of a demo; the keys are part of the contract.
 type Result struct {
@@ -45,6 +38,7 @@ type Result struct {
 	Rates          map[string]float64 `json:"rates"`
 	Seconds        float64            `json:"seconds"`
 	Examples       []string           `json:"examples,omitempty"`
+	Kept           *Place             `json:"kept,omitempty"` // with Options.Keep
 }
 
 // Clean reports whether nothing was lost, doubled, misplaced or refused.
@@ -55,14 +49,17 @@ func (r Result) Clean() bool {
 // journey is one run of the demo.
 type journey struct {
 	*world
-	o      Options
-	spec   string
-	book   *ledger
-	pauses *pauses
-	result Result
+	o         Options
+	spec      string
+	book      *ledger
+	workspace uuid.UUID // any of those that were loaded
+	pauses    *pauses
+	result    Result
 }
 
-// Run runs the journey. Everything it started is gone when it returns.
+// Run runs the journey. Everything it started is gone when it returns, also when ctx
+// ends it; an error that is ErrLeft says what could not be removed. With Options.Keep
+// all of it stays if the journey reached its end, whatever the comparison found.
 func Run(ctx context.Context, o Options) (result Result, err error) {
 	start := time.Now()
 	if o.Shards < 2*databases {
@@ -78,7 +75,11 @@ func Run(ctx context.Context, o Options) (result Result, err error) {
 	if err != nil {
 		return result, err
 	}
-	defer func() { err = errors.Join(err, w.close()) }()
+	defer func() {
+		if result.Kept == nil {
+			err = errors.Join(err, w.close())
+		}
+	}()
 	j := &journey{world: w, o: o, book: newLedger(), pauses: &pauses{}, result: Result{Rows: o.Rows, Rates: map[string]float64{}, PausesMS: []float64{}}}
 	if j.spec, err = w.specFile(); err != nil {
 		return result, err
@@ -90,10 +91,12 @@ func Run(ctx context.Context, o Options) (result Result, err error) {
 		return j.result, err
 	}
 	j.result.Seconds = time.Since(start).Seconds()
-	if o.Keep && o.Kept != nil {
-		o.Kept(j.place())
+	if o.Keep {
+		if j.result.Kept, err = j.keep(ctx); err != nil {
+			j.result.Kept = nil
+		}
 	}
-	return j.result, nil
+	return j.result, err
 }
 
 // underLoad loads the source, starts the writer and the catch-up, and runs the
@@ -141,6 +144,7 @@ func (j *journey) loadRows(ctx context.Context) ([]uuid.UUID, error) {
 			break
 		}
 	}
+	j.workspace = ids[0]
 	return ids, nil
 }
 
@@ -242,12 +246,4 @@ func (j *journey) judge(ctx context.Context) error {
 	j.result.Examples = append(v.examples, j.pauses.errors...)
 	j.result.Acknowledged, j.result.FailedRequests = j.book.totals()
 	return nil
-}
-
-func (j *journey) place() Place {
-	p := Place{Spec: j.spec, Source: j.source.DSN("postgres"), Pooler: j.bouncer.DSN("app_000")}
-	for _, t := range j.targets {
-		p.Databases = append(p.Databases, t.DSN("postgres"))
-	}
-	return p
 }

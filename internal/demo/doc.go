@@ -11,5 +11,7 @@
 // Invariants: one client owns a row, so the order of its writes is known; a write is in
 // the ledger only after its COMMIT was answered; a write that failed is counted.
 //
-// Killed: the servers end with the process, and their folders with the next start.
+// Stopped by its context it removes everything. Killed: the servers end with the
+// process, and their folders with the next start. Kept: everything stays that the
+// script in the demo's folder removes.
 package demo

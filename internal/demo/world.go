@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -19,7 +18,7 @@ const databases = 2
 
 // world is the servers of one demo.
 type world struct {
-	dir     string // the spec and the topology document
+	folder  *localpg.Folder // the spec, the topology document
 	source  *localpg.Cluster
 	targets []*localpg.Cluster
 	bouncer *localpg.PgBouncer
@@ -35,8 +34,8 @@ func build(ctx context.Context, o Options) (w *world, err error) {
 			w = nil
 		}
 	}()
-	if w.dir, err = os.MkdirTemp("", "shardctl-demo-"); err != nil {
-		return w, fmt.Errorf("make a folder for the demo: %w", err)
+	if w.folder, err = localpg.NewFolder(); err != nil {
+		return w, err
 	}
 	// Each entry of the pooler keeps a few connections of its own.
 	settings := []string{fmt.Sprintf("max_connections = %d", 200+2*o.Shards), "shared_buffers = 128MB", "max_wal_size = 4GB", "max_prepared_transactions = 5",
@@ -67,21 +66,40 @@ func (w *world) entries() string {
 	return b.String()
 }
 
-func (w *world) close() error {
-	var errs []error
+// server is one of the demo's servers, or its pooler.
+type server interface {
+	Keep(ctx context.Context) error
+	StopCommand() string
+	Close() error
+}
+
+// servers lists what runs, in the order in which it can be ended.
+func (w *world) servers() []server {
+	var all []server
 	if w.bouncer != nil {
-		errs = append(errs, w.bouncer.Close())
+		all = append(all, w.bouncer)
 	}
 	for _, t := range w.targets {
-		errs = append(errs, t.Close())
+		all = append(all, t)
 	}
 	if w.source != nil {
-		errs = append(errs, w.source.Close())
+		all = append(all, w.source)
 	}
-	if w.dir != "" {
-		errs = append(errs, os.RemoveAll(w.dir))
+	return all
+}
+
+func (w *world) close() error {
+	var errs []error
+	for _, s := range w.servers() {
+		errs = append(errs, s.Close())
 	}
-	return errors.Join(errs...)
+	if w.folder != nil {
+		errs = append(errs, w.folder.Remove())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("%w: %w", ErrLeft, err)
+	}
+	return nil
 }
 
 // specFile writes the spec and gives its path.
@@ -115,8 +133,8 @@ topology:
   - driver: file
     path: %s
 `, w.source.DSN("postgres"), w.targets[0].DSN("postgres"), w.targets[1].DSN("postgres"), w.shards, half-1, half, w.shards-1,
-		w.maxPause(), w.bouncer.AdminDSN(), w.bouncer.DatabasesFile, filepath.Join(w.dir, "topology.json"))
-	path := filepath.Join(w.dir, "shardctl.yaml")
+		w.maxPause(), w.bouncer.AdminDSN(), w.bouncer.DatabasesFile, w.folder.File("topology.json"))
+	path := w.folder.File("shardctl.yaml")
 	if err := os.WriteFile(path, []byte(spec), 0o600); err != nil {
 		return "", fmt.Errorf("write the demo's spec: %w", err)
 	}

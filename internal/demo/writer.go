@@ -72,9 +72,11 @@ func (c *client) connect(ctx context.Context, w *world, hash shardhash.Hasher) e
 		}
 		// A transaction pooler gives each transaction another server: nothing prepared.
 		cfg.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
-		if c.conns[id], err = pgx.ConnectConfig(ctx, cfg); err != nil {
+		conn, err := pgx.ConnectConfig(ctx, cfg)
+		if err != nil {
 			return fmt.Errorf("connect through the pooler: %w", err)
 		}
+		c.conns[id] = conn
 	}
 	return nil
 }

@@ -33,8 +33,9 @@ type Options struct {
 type Cluster struct {
 	options Options
 	account *account
-	folder  *folder
+	folder  *Folder
 	port    int
+	kept    bool // outlives this process
 	server  *process
 }
 
@@ -85,7 +86,7 @@ func (c *Cluster) initdb(ctx context.Context) error {
 }
 
 func (c *Cluster) tryInitdb(ctx context.Context, locale string) error {
-	p, err := startProcess(c.account, c.folder.path, c.folder.file("initdb.log"), c.options.BinDir+"/initdb",
+	p, err := startProcess(c.account, false, c.folder.path, c.folder.File("initdb.log"), c.options.BinDir+"/initdb",
 		"-D", c.dataDir(), "-U", Superuser, "-A", "trust", "-E", "UTF8", "--locale="+locale, "--no-sync")
 	if err != nil {
 		return err
@@ -93,7 +94,10 @@ func (c *Cluster) tryInitdb(ctx context.Context, locale string) error {
 	select {
 	case <-p.done:
 	case <-ctx.Done():
-		return errors.Join(ctx.Err(), p.end(ctx, syscall.SIGKILL))
+		// Killed, it would leave a server that it started, which goes on writing.
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		defer cancel()
+		return errors.Join(ctx.Err(), p.end(ending, syscall.SIGTERM))
 	}
 	if !p.cmd.ProcessState.Success() {
 		return fmt.Errorf("initdb with locale %s: %s: %s", locale, p.cmd.ProcessState, p.logTail())
@@ -138,7 +142,7 @@ func (c *Cluster) firstStart(ctx context.Context) error {
 	return err
 }
 
-func (c *Cluster) dataDir() string { return c.folder.file("data") }
+func (c *Cluster) dataDir() string { return c.folder.File("data") }
 
 // Start starts the server on the port it had before and waits until it answers.
 func (c *Cluster) Start(ctx context.Context) error {
@@ -157,7 +161,7 @@ func (c *Cluster) Start(ctx context.Context) error {
 }
 
 func (c *Cluster) startOnce(ctx context.Context) error {
-	server, err := startProcess(c.account, c.folder.path, c.LogFile(), c.options.BinDir+"/postgres",
+	server, err := startProcess(c.account, c.kept, c.folder.path, c.LogFile(), c.options.BinDir+"/postgres",
 		"-D", c.dataDir(), "-p", fmt.Sprint(c.port))
 	c.server = server
 	if err != nil {
@@ -200,7 +204,7 @@ func (c *Cluster) Restart(ctx context.Context, mode string) error {
 // Close ends the server and removes all it left.
 func (c *Cluster) Close() error {
 	err := c.Stop(context.Background(), "immediate")
-	return errors.Join(err, c.folder.remove())
+	return errors.Join(err, c.folder.Remove())
 }
 
 // DSN says how the superuser reaches a database of the server.
@@ -226,7 +230,7 @@ func (c *Cluster) PID() int { return c.server.pid() }
 func (c *Cluster) Running() bool { return c.server.running() }
 
 // LogFile is where the server writes its log.
-func (c *Cluster) LogFile() string { return c.folder.file("postgres.log") }
+func (c *Cluster) LogFile() string { return c.folder.File("postgres.log") }
 
 // Program gives the path of a program that belongs to the server, like psql.
 func (c *Cluster) Program(name string) (string, error) {

@@ -13,5 +13,5 @@
 // death signal), and the next start sweeps the folders that were left, which it
 // knows by a file lock that nobody holds any more. A terminal's Ctrl-C does not
 // reach the servers, since each has a process group of its own: the caller
-// decides, and calls Close.
+// decides, and calls Close. A server that was kept lives on, and its folder is not swept.
 package localpg

@@ -15,14 +15,18 @@ const (
 	maxFolder = 80
 )
 
-// folder is the place of one server. As long as its owner lives it holds a file
-// lock in it; a folder whose lock is free was left by a process that was killed.
-type folder struct {
+// Folder is a temporary place, of one server for example. As long as its owner lives
+// it holds a file lock in it; a folder whose lock is free was left by a process that
+// was killed, and the next one that is made sweeps it.
+type Folder struct {
 	path string
 	lock *os.File
 }
 
-func newFolder(as *account) (*folder, error) {
+// NewFolder makes a folder of the current user.
+func NewFolder() (*Folder, error) { return newFolder(nil) }
+
+func newFolder(as *account) (*Folder, error) {
 	base := os.TempDir()
 	if len(base)+len(folderPrefix)+10 > maxFolder {
 		base = "/tmp"
@@ -32,29 +36,42 @@ func newFolder(as *account) (*folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make folder: %w", err)
 	}
-	f := &folder{path: path}
+	f := &Folder{path: path}
 	if f.lock, err = claim(path); err != nil {
 		_ = os.RemoveAll(path)
 		return nil, err
 	}
 	if err := as.own(path); err != nil {
-		_ = f.remove()
+		_ = f.Remove()
 		return nil, fmt.Errorf("hand %s to user %s: %w", path, serverAccount, err)
 	}
 	return f, nil
 }
 
-func (f *folder) file(name string) string { return filepath.Join(f.path, name) }
+// Path is where the folder is.
+func (f *Folder) Path() string { return f.path }
 
-func (f *folder) remove() error {
+// File gives the path of a file in the folder.
+func (f *Folder) File(name string) string { return filepath.Join(f.path, name) }
+
+// Remove removes the folder with all that is in it.
+func (f *Folder) Remove() error {
 	err := os.RemoveAll(f.path)
 	_ = f.lock.Close()
 	return err
 }
 
+// Keep lets the folder outlive its owner: without a lock file it is never swept.
+func (f *Folder) Keep() error {
+	if err := os.Remove(f.File(ownerLock)); err != nil {
+		return fmt.Errorf("keep %s: %w", f.path, err)
+	}
+	return nil
+}
+
 // write puts a file of the account there.
-func (f *folder) write(as *account, name, text string) error {
-	path := f.file(name)
+func (f *Folder) write(as *account, name, text string) error {
+	path := f.File(name)
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		return err
 	}

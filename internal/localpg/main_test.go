@@ -2,6 +2,7 @@ package localpg
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -11,8 +12,11 @@ import (
 )
 
 // orphanVariable makes this test program a caller that starts servers, says
-// where they are, and waits to be killed.
-const orphanVariable = "LOCALPG_TEST_ORPHAN"
+// where they are, and waits to be killed; or, with keepServers, keeps them and ends.
+const (
+	orphanVariable = "LOCALPG_TEST_ORPHAN"
+	keepServers    = "keep"
+)
 
 func TestMain(m *testing.M) {
 	if os.Getenv(orphanVariable) != "" {
@@ -39,8 +43,17 @@ func orphan() {
 		fmt.Println("error", err)
 		os.Exit(1)
 	}
-	fmt.Println(c.PID(), c.folder.path)
-	fmt.Println(b.PID(), b.folder.path)
+	if os.Getenv(orphanVariable) == keepServers {
+		if err := errors.Join(c.Keep(ctx), b.Keep(ctx)); err != nil {
+			fmt.Println("error", err)
+			os.Exit(1)
+		}
+	}
+	fmt.Println(c.PID(), c.folder.path, c.DSN("postgres"), c.StopCommand())
+	fmt.Println(b.PID(), b.folder.path, b.AdminDSN(), b.StopCommand())
+	if os.Getenv(orphanVariable) == keepServers {
+		os.Exit(0)
+	}
 	<-ctx.Done()
 	os.Exit(1)
 }

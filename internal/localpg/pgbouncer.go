@@ -23,9 +23,10 @@ type PgBouncer struct {
 	DatabasesFile string
 
 	account *account
-	folder  *folder
+	folder  *Folder
 	program string
 	port    int
+	kept    bool // outlives this process
 	server  *process
 }
 
@@ -43,7 +44,7 @@ func NewPgBouncer(ctx context.Context, options PgBouncerOptions) (*PgBouncer, er
 	if err != nil {
 		return nil, err
 	}
-	b := &PgBouncer{DatabasesFile: place.file("databases.ini"), account: as, folder: place, program: program}
+	b := &PgBouncer{DatabasesFile: place.File("databases.ini"), account: as, folder: place, program: program}
 	if err := b.firstStart(ctx, options); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
@@ -82,7 +83,7 @@ func (b *PgBouncer) configure(options PgBouncerOptions) error {
 		fmt.Sprintf("listen_port = %d", b.port),
 		"unix_socket_dir =",
 		"auth_type = trust",
-		"auth_file = " + b.folder.file("users.txt"),
+		"auth_file = " + b.folder.File("users.txt"),
 		"admin_users = " + Superuser,
 		"pool_mode = transaction",
 		"default_pool_size = 20",
@@ -110,8 +111,8 @@ func (b *PgBouncer) Start(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	server, err := startProcess(b.account, b.folder.path, b.LogFile(), "/bin/sh",
-		"-c", raiseFiles, b.program, b.folder.file("pgbouncer.ini"))
+	server, err := startProcess(b.account, b.kept, b.folder.path, b.LogFile(), "/bin/sh",
+		"-c", raiseFiles, b.program, b.folder.File("pgbouncer.ini"))
 	b.server = server
 	if err != nil {
 		return err
@@ -131,7 +132,7 @@ func (b *PgBouncer) Close() error {
 	// Which signal ends it without waiting for clients differs between versions,
 	// and it has nothing to save.
 	err := b.Kill(context.Background())
-	return errors.Join(err, b.folder.remove())
+	return errors.Join(err, b.folder.Remove())
 }
 
 // DSN says how the superuser reaches an entry.
@@ -147,4 +148,4 @@ func (b *PgBouncer) Port() int { return b.port }
 func (b *PgBouncer) PID() int { return b.server.pid() }
 
 // LogFile is where the pooler writes its log.
-func (b *PgBouncer) LogFile() string { return b.folder.file("pgbouncer.log") }
+func (b *PgBouncer) LogFile() string { return b.folder.File("pgbouncer.log") }

@@ -22,10 +22,10 @@ type process struct {
 	done chan struct{} // closed by the goroutine of startProcess when the child is gone
 }
 
-// startProcess runs the command in a folder, as the account. The child is
-// started from a thread that waits for it, because the kernel's parent death
-// signal is about the thread that started it, not about the whole process.
-func startProcess(as *account, dir, log, path string, args ...string) (*process, error) {
+// startProcess runs the command in a folder, as the account; kept lets it outlive this
+// process. The child is started from a thread that waits for it, because the kernel's
+// parent death signal is about the thread that started it, not about the whole process.
+func startProcess(as *account, kept bool, dir, log, path string, args ...string) (*process, error) {
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("open log %s: %w", log, err)
@@ -37,7 +37,7 @@ func startProcess(as *account, dir, log, path string, args ...string) (*process,
 	cmd := exec.Command(path, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, out
 	cmd.Env = environment(dir)
-	cmd.SysProcAttr = attributes(as)
+	cmd.SysProcAttr = attributes(as, kept)
 	p := &process{cmd: cmd, name: path, log: log, from: info.Size(), done: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {

@@ -5,10 +5,12 @@ import (
 	_ "embed" // the query
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/shardctl/shardctl/internal/blueprint"
 	"github.com/shardctl/shardctl/internal/ddl"
@@ -38,15 +40,9 @@ func Finish(ctx context.Context, source postgres.Querier, conn *pgx.Conn, l *lay
 		return err
 	}
 	for _, ph := range f.phases {
-		for _, u := range ph.units {
-			f.report(ph.what, u.what)
-			if err := f.make(ctx, u); err != nil {
-				return fmt.Errorf("%s: make %s of %s: %w", database, ph.what, u.what, err)
-			}
+		if err := f.makeAll(ctx, ph); err != nil {
+			return err
 		}
-	}
-	if err := f.validate(ctx); err != nil {
-		return err
 	}
 	if err := f.analyze(ctx); err != nil {
 		return err
@@ -86,7 +82,7 @@ func newFinishing(ctx context.Context, source postgres.Querier, conn *pgx.Conn, 
 	if err := p.checkPolicies(); err != nil {
 		return nil, err
 	}
-	f := &finishing{plan: p, source: source, conn: conn, phases: p.finishPhases(), reports: report, total: 2}
+	f := &finishing{plan: p, source: source, conn: conn, phases: p.finishPhases(), reports: report, total: 1}
 	for _, ph := range f.phases {
 		f.total += len(ph.units)
 	}
@@ -155,34 +151,94 @@ func (f *finishing) report(what, object string) {
 	}
 }
 
-// lockTries bounds how often a unit gives way to a tick or a session in its way.
-const lockTries = 20
+// With a schema per logical shard most units are done in a millisecond, and their
+// commits would take the longest. So several share a transaction, until batchTime has
+// passed or there are batchUnits of them: a tick that waits for a table of theirs does
+// not notice, and the server's table of locks does not fill.
+const (
+	batchTime  = 200 * time.Millisecond
+	batchUnits = 50
+)
 
-// make makes what lacks of a unit.
-func (f *finishing) make(ctx context.Context, u unit) error {
-	var statements []ddl.Statement
-	for _, i := range u.items {
-		if i.kind == "" || !f.there[i.key()] {
-			statements = append(statements, i.statements...)
+// makeAll makes what lacks of a phase.
+func (f *finishing) makeAll(ctx context.Context, ph phase) error {
+	for units := ph.units; len(units) > 0; {
+		batch := units[:min(batchUnits, len(units))]
+		made, err := f.makeBatch(ctx, batch)
+		if err != nil {
+			return fmt.Errorf("%s: make %s of %s: %w", f.plan.database, ph.what, batch[min(made, len(batch)-1)].what, explained(err))
+		}
+		for _, u := range batch[:made] {
+			f.report(ph.what, u.what)
+		}
+		units = units[made:]
+	}
+	return nil
+}
+
+// makeBatch makes what lacks of some units in one transaction, and gives how many
+// units that were: at least one. Beside an error it is the number of the unit that
+// failed.
+func (f *finishing) makeBatch(ctx context.Context, units []unit) (made int, err error) {
+	lacks := make([][]ddl.Statement, len(units))
+	var locks []int
+	for i, u := range units {
+		if lacks[i] = f.lacking(u); len(lacks[i]) > 0 {
+			locks = append(locks, u.locks...)
 		}
 	}
-	if len(statements) == 0 {
-		return nil
+	all := slices.Concat(lacks...)
+	if len(all) == 0 {
+		return len(units), nil
 	}
-	if err := store.Register(ctx, f.source, ddl.Objects(statements)...); err != nil {
-		return err
+	if err := store.Register(ctx, f.source, ddl.Objects(all)...); err != nil {
+		return 0, err
 	}
-	return f.retried(ctx, func() error {
+	slices.Sort(locks) // the order in which everybody takes them
+	locks = slices.Compact(locks)
+	err = f.retried(ctx, func() error {
 		return postgres.WithTx(ctx, f.conn, pgx.TxOptions{}, func(tx pgx.Tx) error {
-			for _, no := range u.locks {
+			made = 0
+			for _, no := range locks {
 				if err := store.LockTableExclusive(ctx, tx, f.plan.migration(), no); err != nil {
 					return err
 				}
 			}
-			return ddl.Exec(ctx, tx, statements)
+			start := time.Now()
+			for made < len(units) && (made == 0 || time.Since(start) < batchTime) {
+				if err := ddl.Exec(ctx, tx, lacks[made]); err != nil {
+					return err
+				}
+				made++
+			}
+			return nil
 		})
 	})
+	return made, err
 }
+
+// lacking are the statements of a unit whose objects are not there.
+func (f *finishing) lacking(u unit) (out []ddl.Statement) {
+	for _, i := range u.items {
+		if i.kind == "" || !f.there[i.key()] {
+			out = append(out, i.statements...)
+		}
+	}
+	return out
+}
+
+// explained turns rows that break a foreign key into a refusal.
+func explained(err error) error {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) || pg.Code != "23503" {
+		return err
+	}
+	return &migrate.Failure{Code: "fk.violated", Object: postgres.Table(pg.SchemaName, pg.TableName), Message: "rows do not satisfy " + pg.ConstraintName, Exit: migrate.ExitRefused, Err: err,
+		Hint: "let catch-up run, look at its quarantine, then run shardctl backfill again"}
+}
+
+// lockTries bounds how often a batch gives way to a tick or a session in its way.
+const lockTries = 20
 
 // retried runs fn again where somebody was in the way.
 func (f *finishing) retried(ctx context.Context, fn func() error) error {
@@ -204,32 +260,6 @@ func (f *finishing) retried(ctx context.Context, fn func() error) error {
 		case <-time.After(time.Duration(min(try, 10)) * 100 * time.Millisecond):
 		}
 	}
-}
-
-// validate looks at the rows of foreign keys that the source has validated.
-func (f *finishing) validate(ctx context.Context) error {
-	f.report("foreign keys", "validation")
-	for _, t := range f.plan.ordered() {
-		for _, loc := range f.plan.locations(t) {
-			for _, k := range f.plan.foreignKeys(t, loc) {
-				if !k.Validated || k.partitioned {
-					continue
-				}
-				err := f.retried(ctx, func() error {
-					_, err := f.conn.Exec(ctx, k.validate())
-					return err
-				})
-				if postgres.SQLState(err) == "23503" {
-					return &migrate.Failure{Code: "fk.violated", Object: k.relation, Message: "rows do not satisfy " + k.Name, Exit: migrate.ExitRefused, Err: err,
-						Hint: "let catch-up run, look at its quarantine, then run shardctl backfill again"}
-				}
-				if err != nil {
-					return fmt.Errorf("%s: %w", k.validate(), err)
-				}
-			}
-		}
-	}
-	return nil
 }
 
 // analyze gathers statistics: without them the first queries after a cutover scan.

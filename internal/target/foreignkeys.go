@@ -74,7 +74,7 @@ func (k foreignKey) numbers() []int {
 	return slices.Compact(out)
 }
 
-// addItem makes a foreign key without looking at the rows; validateItem looks.
+// addItem makes a foreign key without looking at the rows; validate looks.
 func (p *plan) addItem(k foreignKey) item {
 	return item{kind: "constraint", name: belonging(k.relation, k.Name),
 		statements: []ddl.Statement{ddl.Alter("ALTER TABLE %s ADD %s", k.relation, k.definition(!p.replica))}}

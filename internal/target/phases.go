@@ -23,7 +23,7 @@ type phase struct {
 	units []unit
 }
 
-// finishPhases are all that follows the copy, but validation and statistics.
+// finishPhases are all that follows the copy, but statistics.
 func (p *plan) finishPhases() []phase {
 	functions := append([]ddl.Statement{p.scriptStatement()}, fence.GuardFunctions(p.l, p.database)...)
 	return []phase{
@@ -32,6 +32,7 @@ func (p *plan) finishPhases() []phase {
 			return unit{locks: []int{t.Layout.No}, items: p.indexItems(t, loc)}
 		})},
 		{"foreign keys", p.foreignKeyUnits()},
+		{"checks of foreign keys", p.validationUnits()},
 		{"triggers", p.triggerUnits()},
 	}
 }
@@ -51,12 +52,32 @@ func (p *plan) each(make func(*blueprint.Table, migrate.Location) unit) []unit {
 	return out
 }
 
+// foreignKeyUnits add the foreign keys, without a look at the rows.
 func (p *plan) foreignKeyUnits() []unit {
+	return p.eachForeignKey(func(k foreignKey) unit {
+		return unit{what: k.relation, locks: k.numbers(), items: []item{p.addItem(k)}}
+	})
+}
+
+// validationUnits look at the rows, where the source has done so. Ticks go on.
+func (p *plan) validationUnits() []unit {
+	return p.eachForeignKey(func(k foreignKey) unit {
+		u := unit{what: k.relation}
+		if k.Validated && !k.partitioned {
+			u.items = []item{{statements: []ddl.Statement{ddl.Alter("%s", k.validate())}}}
+		}
+		return u
+	})
+}
+
+func (p *plan) eachForeignKey(make func(foreignKey) unit) []unit {
 	var out []unit
 	for _, t := range p.ordered() {
 		for _, loc := range p.locations(t) {
 			for _, k := range p.foreignKeys(t, loc) {
-				out = append(out, unit{what: k.relation, locks: k.numbers(), items: []item{p.addItem(k)}})
+				if u := make(k); len(u.items) > 0 {
+					out = append(out, u)
+				}
 			}
 		}
 	}

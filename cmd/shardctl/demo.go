@@ -29,10 +29,12 @@ row. Everything it started is gone afterwards, also when it is stopped. With --k
 servers and the ledger stay after a journey that reached its end, and how to reach, try
 and remove them is printed.
 
-Needs PostgreSQL server binaries and PgBouncer.`,
+Needs PgBouncer and PostgreSQL server programs; without these, or with --image, the servers
+run in containers of docker or podman.`,
 			`  shardctl demo
   shardctl demo --rows 1000000 --shards 480
   shardctl demo --keep
+  shardctl demo --image postgres:17-alpine
   shardctl demo --sabotage lose      # damages one row at the end: must fail
   shardctl demo -o json | jq .pauses_ms`, "3"),
 		Args: noArgs,
@@ -43,6 +45,7 @@ Needs PostgreSQL server binaries and PgBouncer.`,
 	f.IntVar(&o.Shards, "shards", 8, "logical shards")
 	f.BoolVar(&o.Keep, "keep", false, "leave servers, spec and ledger when it is over, and print where they are")
 	f.StringVar(&o.Sabotage, "sabotage", "", "damage one row at the end: lose, double or misplace")
+	f.StringVar(&o.Image, "image", "", "run the servers in containers of this image (default: server programs of this machine, else "+demo.DefaultImage+")")
 	return cmd
 }
 

@@ -15,6 +15,7 @@ type Options struct {
 	Shards   int    // logical shards, at least 4; defaults to 8
 	Keep     bool   // leave servers and files when it is over
 	Sabotage string // Lose, Double, Misplace, or nothing
+	Image    string // of servers in containers; default: server programs where there are any, else DefaultImage
 	// Run executes one command line of shardctl, as an operator would.
 	Run func(ctx context.Context, args ...string) error
 	// Phase is told what begins; nil is nobody.

@@ -12,6 +12,6 @@
 // the ledger only after its COMMIT was answered; a write that failed is counted.
 //
 // Stopped by its context it removes everything. Killed: the servers end with the
-// process, and their folders with the next start. Kept: everything stays that the
+// process, and their folders (and containers) with the next start. Kept: everything stays that the
 // script in the demo's folder removes.
 package demo

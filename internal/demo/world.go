@@ -19,14 +19,18 @@ const databases = 2
 // world is the servers of one demo.
 type world struct {
 	folder  *localpg.Folder // the spec, the topology document
-	source  *localpg.Cluster
-	targets []*localpg.Cluster
+	source  database
+	targets []database
 	bouncer *localpg.PgBouncer
 	shards  int
 }
 
 // build starts the servers; close ends them and removes everything.
 func build(ctx context.Context, o Options) (w *world, err error) {
+	m, err := findMaker(ctx, o.Image)
+	if err != nil {
+		return nil, err
+	}
 	w = &world{shards: o.Shards}
 	defer func() {
 		if err != nil {
@@ -38,19 +42,19 @@ func build(ctx context.Context, o Options) (w *world, err error) {
 		return w, err
 	}
 	// Each entry of the pooler keeps a few connections of its own.
-	settings := []string{fmt.Sprintf("max_connections = %d", 200+2*o.Shards), "shared_buffers = 128MB", "max_wal_size = 4GB", "max_prepared_transactions = 5",
-		"max_locks_per_transaction = 1024"} // a schema per shard: every location's tables in one transaction
-	if w.source, err = localpg.NewCluster(ctx, localpg.Options{Fsync: true, Settings: settings}); err != nil {
+	settings := []string{fmt.Sprintf("max_connections=%d", 200+2*o.Shards), "shared_buffers=128MB", "max_wal_size=4GB", "max_prepared_transactions=5",
+		"max_locks_per_transaction=1024"} // a schema per shard: every location's tables in one transaction
+	if w.source, err = m.make(ctx, settings); err != nil {
 		return w, err
 	}
 	for range databases {
-		target, err := localpg.NewCluster(ctx, localpg.Options{Fsync: true, Settings: settings})
+		target, err := m.make(ctx, settings)
 		if err != nil {
 			return w, err
 		}
 		w.targets = append(w.targets, target)
 	}
-	w.bouncer, err = localpg.NewPgBouncer(ctx, localpg.PgBouncerOptions{Databases: w.entries(),
+	w.bouncer, err = localpg.NewPgBouncer(ctx, localpg.PgBouncerOptions{Databases: w.entries(), Password: m.password,
 		Settings: []string{"default_pool_size = 4", "server_idle_timeout = 20", "max_client_conn = 2000"}})
 	return w, err
 }
@@ -64,13 +68,6 @@ func (w *world) entries() string {
 		fmt.Fprintf(&b, "app_%03d = host=127.0.0.1 port=%d dbname=postgres connect_query='SET search_path = shard_%03d, public'\n", i, w.source.Port(), i)
 	}
 	return b.String()
-}
-
-// server is one of the demo's servers, or its pooler.
-type server interface {
-	Keep(ctx context.Context) error
-	StopCommand() string
-	Close() error
 }
 
 // servers lists what runs, in the order in which it can be ended.
@@ -108,7 +105,7 @@ func (w *world) specFile() (string, error) {
 	spec := fmt.Sprintf(`version: 1
 migration: demo
 source:
-  dsn: %s
+  dsn: %q
 databases:
   db0: {dsn: %q}
   db1: {dsn: %q}

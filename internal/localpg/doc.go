@@ -1,6 +1,7 @@
 // Package localpg starts and stops throw-away PostgreSQL servers and PgBouncers
 // on this machine, for tests and for `shardctl demo`. Production commands never
-// use it.
+// use it. Where there are no server programs, Engine starts servers in containers,
+// by the command line of docker or podman.
 //
 // It owns: finding the binaries, the folder of each server, its process, its
 // port. It does not own what happens inside a server.
@@ -14,4 +15,5 @@
 // knows by a file lock that nobody holds any more. A terminal's Ctrl-C does not
 // reach the servers, since each has a process group of its own: the caller
 // decides, and calls Close. A server that was kept lives on, and its folder is not swept.
+// A container lives on too, until the next one is started that finds its folder gone.
 package localpg

@@ -13,6 +13,7 @@ import (
 type PgBouncerOptions struct {
 	Databases string   // the lines of section [databases]
 	Users     []string // may connect without a password, next to Superuser
+	Password  string   // of Superuser on the servers; none by default
 	Settings  []string // "name=value" of section [pgbouncer]; a later one wins
 }
 
@@ -75,7 +76,8 @@ func (b *PgBouncer) configure(options PgBouncerOptions) error {
 		databases = "[databases]\n" + databases
 	}
 	var users strings.Builder
-	for _, user := range append([]string{Superuser}, options.Users...) {
+	fmt.Fprintf(&users, "\"%s\" \"%s\"\n", Superuser, options.Password)
+	for _, user := range options.Users {
 		fmt.Fprintf(&users, "\"%s\" \"\"\n", strings.ReplaceAll(user, `"`, `""`))
 	}
 	settings := slices.Concat([]string{

@@ -122,9 +122,12 @@ func (p *process) waitReady(ctx context.Context, check func(context.Context) err
 func (p *process) said(text string) bool { return p != nil && strings.Contains(p.output(), text) }
 
 // logTail gives the last that the process wrote into its log, on one line.
-func (p *process) logTail() string {
+func (p *process) logTail() string { return oneLine(p.output()) }
+
+// oneLine gives the end of what a program said, on one line.
+func oneLine(text string) string {
 	const keep = 1000
-	text := strings.TrimSpace(p.output())
+	text = strings.TrimSpace(text)
 	if len(text) > keep {
 		text = "…" + strings.ToValidUTF8(text[len(text)-keep:], "")
 	}

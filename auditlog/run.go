@@ -89,7 +89,7 @@ func (a *Applier) tenure(ctx context.Context, goal *goal, started *bool) error {
 	a.cfg.Observe(Progress{Kind: TakenOver, Term: lease.Term})
 	held, release := lease.Context(ctx)
 	defer release()
-	err = a.serve(held, goal)
+	err = a.serve(held, lease, goal)
 	if !errors.Is(err, errHandover) {
 		if cause := context.Cause(held); cause != nil && ctx.Err() == nil {
 			return cause // the lease was lost

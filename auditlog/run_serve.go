@@ -30,14 +30,17 @@ type service struct {
 	why  error // set before stop is closed
 	back chan *database
 	g    *errgroup.Group
+
+	lease *store.Lease
+	rates *rates
 }
 
 // serve ticks until the context ends, an operator asks for the lease, the goal is
 // reached, or an error does not pass.
-func (a *Applier) serve(ctx context.Context, goal *goal) error {
+func (a *Applier) serve(ctx context.Context, lease *store.Lease, goal *goal) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := &service{a: a, goal: goal, stop: make(chan struct{}), back: make(chan *database, len(a.databases))}
+	s := &service{a: a, goal: goal, stop: make(chan struct{}), back: make(chan *database, len(a.databases)), lease: lease, rates: newRates()}
 	s.g, ctx = errgroup.WithContext(ctx)
 	s.g.Go(func() error { return s.listen(ctx, cancel) })
 	s.g.Go(func() error { return s.forward(ctx) })
@@ -121,6 +124,8 @@ func (s *service) took(t Tick) {
 	case t.Parked > 0:
 		kind = Quarantined
 	}
+	s.rates.note(t)
+	s.lease.NoteRate(s.rates.perSecond())
 	s.a.cfg.Observe(Progress{Kind: kind, Database: t.Database, Direction: t.Direction, Tick: t})
 	if s.goal.note(t) {
 		s.end(errReached)
@@ -251,5 +256,5 @@ func (s *service) check(ctx context.Context) error {
 	}
 }
 
-// deltaPause spaces delta checks: each holds a database's ticks for a moment.
+// deltaPause spaces delta checks: each reads the keys that were written since the last one.
 const deltaPause = 2 * time.Second

@@ -131,15 +131,29 @@ func (s *session) switchOverview(ctx context.Context, doc *statusDocument) (err 
 	}
 	doc.Cutover.LastPause, err = store.LastPause(ctx, s.source, s.spec.Migration)
 	if err == nil && doc.Capture.LagSeconds != nil && doc.Cutover.State == "none" {
-		// A drain of what is behind now, and the routers' share of the last switch or a usual one.
-		predicted := *doc.Capture.LagSeconds*1000/10 + usualRouterMS
+		predicted := predictedPause(doc.Capture.Backlog, doc.Capture.ApplyRate, doc.Cutover.LastPause)
 		doc.Cutover.Predicted = &predicted
 	}
 	return err
 }
 
-// usualRouterMS is what PAUSE, RELOAD and RESUME of a busy pooler take.
-const usualRouterMS = 60
+const (
+	usualPauseMS   = 150   // of a switch with nothing to drain: routers, locks, sequences, opening
+	usualApplyRate = 10000 // rows a second, where none was measured
+)
+
+// predictedPause is, in milliseconds, what a cutover would hold the routers for now: the
+// drain of the backlog at the measured rate, and all else as in the last switch.
+func predictedPause(backlog int64, rate, last *float64) float64 {
+	rows, rest := float64(usualApplyRate), float64(usualPauseMS)
+	if rate != nil && *rate > 0 {
+		rows = *rate
+	}
+	if last != nil {
+		rest = *last
+	}
+	return float64(backlog)/rows*1000 + rest
+}
 
 // rollbackOverview says whether a rollback could be had now, and if not why.
 func (s *session) rollbackOverview(ctx context.Context, doc *statusDocument) error {
@@ -218,6 +232,9 @@ func (s *session) captureOverview(ctx context.Context, doc *statusDocument) erro
 	doc.Capture.Installed = true
 	var err error
 	if doc.Capture.Running, err = store.LeaseRunning(ctx, s.source, s.spec.Migration, store.Applier); err != nil {
+		return err
+	}
+	if doc.Capture.ApplyRate, err = store.ApplyRate(ctx, s.source, s.spec.Migration); err != nil {
 		return err
 	}
 	l, err := s.layout(ctx)

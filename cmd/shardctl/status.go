@@ -84,7 +84,7 @@ type captureStatus struct {
 	Installed  bool     `json:"installed"`
 	Backlog    int64    `json:"backlog"`
 	LagSeconds *float64 `json:"lag_seconds"`
-	ApplyRate  float64  `json:"apply_rows_per_s"`
+	ApplyRate  *float64 `json:"apply_rows_per_s"`
 	LogBytes   int64    `json:"log_bytes"`
 	Running    bool     `json:"running"`
 }
@@ -122,7 +122,11 @@ func printStatus(w io.Writer, d statusDocument) {
 		if !d.Capture.Running {
 			running = "not running"
 		}
-		fmt.Fprintf(w, "catch-up   %s, backlog %d, lag %s, log %d bytes\n", running, d.Capture.Backlog, seconds(d.Capture.LagSeconds), d.Capture.LogBytes)
+		rate := ""
+		if d.Capture.ApplyRate != nil {
+			rate = fmt.Sprintf(", applies %.0f rows/s", *d.Capture.ApplyRate)
+		}
+		fmt.Fprintf(w, "catch-up   %s, backlog %d, lag %s%s, log %d bytes\n", running, d.Capture.Backlog, seconds(d.Capture.LagSeconds), rate, d.Capture.LogBytes)
 	}
 	fmt.Fprintf(w, "cutover    %s, %d shards moved, last pause %s\n", d.Cutover.State, d.Cutover.ShardsMoved, milliseconds(d.Cutover.LastPause))
 	if d.Rollback.Available {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -43,6 +44,7 @@ type Lease struct {
 	lost chan struct{} // closed by the heartbeat when the session or the row is gone
 	done chan struct{} // closed when the heartbeat has ended
 	once sync.Once
+	rate atomic.Pointer[float64]
 }
 
 // Acquire takes a role's lease under a new term, from a holder whose heartbeat is
@@ -95,6 +97,14 @@ func (l *Lease) Release(ctx context.Context) {
 	})
 }
 
+// NoteRate keeps how fast the holder works, in rows a second, for the next heartbeat
+// to tell. 0 is not known.
+func (l *Lease) NoteRate(rate float64) {
+	if rate > 0 {
+		l.rate.Store(&rate)
+	}
+}
+
 func (l *Lease) beat(ctx context.Context) {
 	defer close(l.done)
 	ticker := time.NewTicker(leaseBeat)
@@ -105,8 +115,8 @@ func (l *Lease) beat(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		const sql = `UPDATE shardctl.lease SET heartbeat_at = clock_timestamp() WHERE migration = $1 AND role = $2 AND term = $3`
-		tag, err := l.conn.Exec(ctx, sql, l.Migration, l.Role, l.Term)
+		const sql = `UPDATE shardctl.lease SET heartbeat_at = clock_timestamp(), rows_per_s = $4 WHERE migration = $1 AND role = $2 AND term = $3`
+		tag, err := l.conn.Exec(ctx, sql, l.Migration, l.Role, l.Term, l.rate.Load())
 		if ctx.Err() != nil {
 			return
 		}
@@ -185,7 +195,7 @@ func writeLease(ctx context.Context, conn *pgx.Conn, migration string, role Role
 	w := Myself()
 	const sql = `INSERT INTO shardctl.lease (migration, role, host, pid, os_user, backend_pid, backend_start, term) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 	ON CONFLICT (migration, role) DO UPDATE SET host = excluded.host, pid = excluded.pid, os_user = excluded.os_user, backend_pid = excluded.backend_pid,
-	backend_start = excluded.backend_start, term = excluded.term, heartbeat_at = clock_timestamp()`
+	backend_start = excluded.backend_start, term = excluded.term, heartbeat_at = clock_timestamp(), rows_per_s = NULL`
 	if _, err := conn.Exec(ctx, sql, migration, role, w.Host, w.PID, w.OSUser, backend.PID, backend.Start, term); err != nil {
 		return 0, fmt.Errorf("write the %s lease of %s: %w", role, migration, err)
 	}

@@ -39,6 +39,16 @@ func LastPause(ctx context.Context, q postgres.Querier, migration string) (*floa
 	return ms, nil
 }
 
+// ApplyRate is how fast the running catch-up brings rows into the databases, in rows a
+// second of its time at work; nil where none runs or none was measured.
+func ApplyRate(ctx context.Context, q postgres.Querier, migration string) (rate *float64, err error) {
+	const sql = `SELECT (SELECT l.rows_per_s FROM shardctl.lease l JOIN pg_stat_activity a ON a.pid = l.backend_pid AND a.backend_start = l.backend_start WHERE l.migration = $1 AND l.role = $2)`
+	if err = q.QueryRow(ctx, sql, migration, Applier).Scan(&rate); err != nil {
+		return nil, fmt.Errorf("read the rate of catch-up: %w", err)
+	}
+	return rate, nil
+}
+
 // LeaseRunning reports whether somebody holds a role's lease now.
 func LeaseRunning(ctx context.Context, q postgres.Querier, migration string, role Role) (bool, error) {
 	var running bool

@@ -41,6 +41,7 @@ CREATE TABLE IF NOT EXISTS shardctl.lease (
     backend_start timestamptz NOT NULL,
     term          bigint NOT NULL,
     heartbeat_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    rows_per_s    float8, -- how fast the holder works; NULL: not known yet
     PRIMARY KEY (migration, role)
 );
 

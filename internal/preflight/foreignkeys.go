@@ -7,8 +7,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/shardctl/shardctl/internal/blueprint"
 	"github.com/shardctl/shardctl/internal/layout"
 	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/target"
 	"github.com/shardctl/shardctl/migrate"
 )
 
@@ -43,8 +45,11 @@ func foreignKeys(ctx context.Context, s *Survey) (found []migrate.Finding, err e
 			if err != nil {
 				return nil, err
 			}
-			if n > 0 {
+			switch {
+			case n > 0:
 				found = append(found, warning("fk.cross_shard", k.name, fmt.Sprintf("%d rows of %s refer to rows of %s on another shard: the constraint is not created on the databases", n, k.from, k.to)))
+			case !target.Kept(s.Layout, from, blueprint.ForeignKey{To: k.to, Columns: k.columns, Referred: k.refer}):
+				found = append(found, info("fk.not_created", k.name, fmt.Sprintf("nothing keeps a row of %s and the row of %s that it refers to on one shard, though today all are: the constraint is not created on the databases", k.from, k.to)))
 			}
 		}
 	}

@@ -77,6 +77,8 @@ func TestFindings(t *testing.T) {
 		{"target not empty", "", "CREATE SCHEMA s_2; CREATE TABLE s_2.account (id int)", "", "target.not_empty", migrate.SeverityError, "s_2.account"},
 		{"published", "CREATE PUBLICATION p_test FOR TABLE account", "", "", "table.published", migrate.SeverityWarning, "p_test"},
 		{"view not copied", "CREATE VIEW w AS SELECT * FROM item", "", "", "view.not_copied", migrate.SeverityInfo, "w"},
+		{"a trigger function that pins the schema", "CREATE FUNCTION seen() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$ BEGIN PERFORM count(*) FROM account; RETURN NULL; END $$; CREATE TRIGGER seen AFTER INSERT ON item FOR EACH ROW EXECUTE FUNCTION seen()", "", "", "trigger.schema", migrate.SeverityWarning, "seen()"},
+		{"a trigger function that names the schema", "CREATE FUNCTION seen() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM count(*) FROM Public.account a; RETURN NULL; END $$; CREATE TRIGGER seen AFTER INSERT ON item FOR EACH ROW EXECUTE FUNCTION seen()", "", "", "trigger.schema", migrate.SeverityWarning, "seen()"},
 		{"inheritance", "CREATE TABLE sub () INHERITS (account)", "", "", "table.inherited", migrate.SeverityError, "account"},
 		{"same server", "", "", "", "target.same_server", migrate.SeverityWarning, "db0"},
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -251,4 +252,16 @@ func has(found []migrate.Finding, id string) bool {
 		}
 	}
 	return false
+}
+
+func TestAnEntryWithoutASchemaIsNamed(t *testing.T) {
+	t.Parallel()
+	const topology = "topology:\n  - driver: pgbouncer\n    instances: [{admin_dsn: postgres://127.0.0.1:1/pgbouncer, databases_file: /nowhere}]\n    entries: [{database: %s}]"
+	for name, want := range map[string]bool{"app": true, "app_%03d": false} {
+		found := survey(t, schema, "", tables, fmt.Sprintf(topology, name))
+		got := slices.ContainsFunc(found, func(f migrate.Finding) bool { return f.ID == "router.no_schema" && f.Object == name })
+		if got != want {
+			t.Errorf("entry %s: found %v, want %v: %+v", name, got, want, found)
+		}
+	}
 }

@@ -32,7 +32,7 @@ type check struct {
 var (
 	onConnections = []check{
 		{"versions", versions}, {"poolers", poolers}, {"servers", servers}, {"source privileges", sourcePrivileges},
-		{"database privileges", databasePrivileges}, {"encodings", encodings}, {"transactions", transactions}, {"other users", otherUsers},
+		{"database privileges", databasePrivileges}, {"encodings", encodings}, {"transactions", transactions}, {"other users", otherUsers}, {"entries", entries},
 	}
 	onRows = []check{
 		{"keys", keys}, {"orphans", orphans}, {"uniques", uniques}, {"foreign keys", foreignKeys}, {"via indexes", viaIndexes},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/shardctl/shardctl/internal/binary"
 	"github.com/shardctl/shardctl/internal/localpg"
 )
 
@@ -97,24 +98,24 @@ func (w *world) make(t *testing.T, m mistake) {
 	env := w.environment(t, m)
 	args := append([]string{"--file", spec}, strings.Fields(m.args)...)
 	between := w.catalogs()
-	c := begin(t, env, args...)
-	r := c.wait(t)
+	c := binary.Begin(t, env, args...)
+	r := c.Wait(t)
 	w.unchanged(t, between, m.args)
 	// One mistake may come with others that follow from it, each on its line.
 	named := false
-	for _, line := range strings.Split(strings.TrimSuffix(r.stderr, "\n"), "\n") {
+	for _, line := range strings.Split(strings.TrimSuffix(r.Stderr, "\n"), "\n") {
 		named = named || strings.Contains(line, m.place) && strings.Contains(line, m.hint)
 		if !strings.HasPrefix(line, "error: ") {
 			t.Errorf("not a line of error: %s", line)
 		}
 	}
-	if r.code != m.code || r.stdout != "" || !named {
+	if r.Code != m.code || r.Stdout != "" || !named {
 		t.Errorf("want exit %d and a line with %q and %q: %s", m.code, m.place, m.hint, r)
 	}
-	j := begin(t, env, append(args, "-o", "json")...)
-	as := j.wait(t)
-	doc, err := as.document()
-	if err != nil || as.code != m.code {
+	j := binary.Begin(t, env, append(args, "-o", "json")...)
+	as := j.Wait(t)
+	doc, err := as.Document()
+	if err != nil || as.Code != m.code {
 		t.Fatalf("as JSON: %v: %s", err, as)
 	}
 	failure, _ := doc["error"].(map[string]any)
@@ -122,7 +123,7 @@ func (w *world) make(t *testing.T, m mistake) {
 	if text(failure, "exit") != fmt.Sprint(m.code) {
 		t.Errorf("as JSON the exit code is %s: %v", text(failure, "exit"), failure)
 	}
-	if all := r.stderr + as.stdout + as.stderr; strings.Contains(all, password) || strings.Contains(all, "wr0ng") {
+	if all := r.Stderr + as.Stdout + as.Stderr; strings.Contains(all, password) || strings.Contains(all, "wr0ng") {
 		t.Errorf("a password was printed: %s", all)
 	}
 }
@@ -194,8 +195,8 @@ func (w *world) halfWay(t *testing.T) {
 	w.make(t, mistake{args: "abort", code: 64, place: "abort", hint: "--yes"})
 	catchup := w.begin(t, "catchup")
 	eventually(t, time.Minute, "catchup to hold its lease", func() bool { return text(w.must(t, "status"), "capture.running") == "true" })
-	w.make(t, mistake{args: "catchup", code: 5, place: fmt.Sprint(catchup.cmd.Process.Pid)})
-	if r := catchup.interrupt(t); r.code != 130 {
+	w.make(t, mistake{args: "catchup", code: 5, place: fmt.Sprint(catchup.PID())})
+	if r := catchup.Interrupt(t); r.Code != 130 {
 		t.Errorf("an interrupted catchup: %s", r)
 	}
 }
@@ -204,7 +205,7 @@ func (w *world) halfWay(t *testing.T) {
 // holds it.
 func (w *world) twoOperators(t *testing.T) {
 	t.Helper()
-	var first *command
+	var first *binary.Command
 	w.on(w.sourceDSN(), func(ctx context.Context, conn *pgx.Conn) error {
 		if _, err := conn.Exec(ctx, "BEGIN; LOCK public.block IN ROW EXCLUSIVE MODE"); err != nil {
 			return err
@@ -213,15 +214,15 @@ func (w *world) twoOperators(t *testing.T) {
 		eventually(t, time.Minute, "install to wait for the lock", func() bool {
 			return len(w.texts(w.sourceDSN(), "SELECT pid::text FROM pg_stat_activity WHERE application_name = 'shardctl install' AND wait_event_type = 'Lock'")) > 0
 		})
-		second := begin(t, w.env, "install", "--file", w.spec)
-		r := second.wait(t)
-		if r.code != 5 || !strings.Contains(r.stderr, fmt.Sprint(first.cmd.Process.Pid)) {
+		second := binary.Begin(t, w.env, "install", "--file", w.spec)
+		r := second.Wait(t)
+		if r.Code != 5 || !strings.Contains(r.Stderr, fmt.Sprint(first.PID())) {
 			t.Errorf("a second install: %s", r)
 		}
 		_, err := conn.Exec(ctx, "ROLLBACK")
 		return err
 	})
-	if r := first.wait(t); r.code != 0 {
+	if r := first.Wait(t); r.Code != 0 {
 		t.Errorf("the first install: %s", r)
 	}
 }

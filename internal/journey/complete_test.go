@@ -84,7 +84,7 @@ func (j *trip) copiesAfter() {
 // end stops catchup as an operator does.
 func (j *trip) end() {
 	j.alive()
-	if r := j.catchup.interrupt(j.t); r.code != 130 {
+	if r := j.catchup.Interrupt(j.t); r.Code != 130 {
 		j.t.Errorf("an interrupted catchup: %s", r)
 	}
 }

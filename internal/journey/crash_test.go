@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/shardctl/shardctl/internal/binary"
 )
 
 // kills is how often each of catchup and backfill is killed.
@@ -30,7 +32,7 @@ func TestChaosKilled(t *testing.T) {
 	looker := w.looker(t)
 	catchup, backfill := w.begin(t, "catchup"), w.begin(t, "backfill")
 	finished := w.ledger()
-	for _, victim := range []**command{&backfill, &catchup} {
+	for _, victim := range []**binary.Command{&backfill, &catchup} {
 		atWork := 0
 		for i := range kills() {
 			// Every other time it first gets further than the last one did.
@@ -41,15 +43,15 @@ func TestChaosKilled(t *testing.T) {
 			now := w.ledger()
 			kept(t, finished, now)
 			finished = now
-			*victim = w.begin(t, (*victim).args[0])
+			*victim = w.begin(t, (*victim).Args()[0])
 		}
-		t.Logf("%s was killed %d times, %d of them at work; %d chunks were finished then", (*victim).args[0], kills(), atWork, len(finished))
+		t.Logf("%s was killed %d times, %d of them at work; %d chunks were finished then", (*victim).Args()[0], kills(), atWork, len(finished))
 		if atWork*4 < kills()*3 {
-			t.Errorf("too few kills of %s hit it at work", (*victim).args[0])
+			t.Errorf("too few kills of %s hit it at work", (*victim).Args()[0])
 		}
 	}
-	if r := backfill.wait(t); r.code != 0 {
-		t.Fatalf("the last backfill: %s\n%s", r, catchup.err.String())
+	if r := backfill.Wait(t); r.Code != 0 {
+		t.Fatalf("the last backfill: %s\n%s", r, catchup.Stderr())
 	}
 	kept(t, finished, w.ledger())
 	j := &trip{t: t, w: w, c: c, catchup: catchup}

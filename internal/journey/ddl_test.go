@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shardctl/shardctl/internal/binary"
 )
 
 // underDDL is a migration that is copying, with catchup at work.
@@ -45,7 +47,7 @@ func TestRewritesLoseNothing(t *testing.T) {
 	c.acknowledge(t, 5)
 	w.exec(w.sourceDSN(), "VACUUM FULL public.comment")
 	w.exec(w.sourceDSN(), "CLUSTER public.block USING block_pkey")
-	eventually(t, patience, "backfill to end", func() bool {
+	eventually(t, binary.Patience, "backfill to end", func() bool {
 		backfill.revive(t)
 		return backfill.over
 	})
@@ -87,10 +89,10 @@ func TestAlteredTypeStopsClearly(t *testing.T) {
 	w, c := j.w, j.c
 	w.exec(w.sourceDSN(), "ALTER TABLE public.block ALTER COLUMN version TYPE bigint")
 	c.acknowledge(t, 10)
-	stopped := j.catchup.wait(t)
+	stopped := j.catchup.Wait(t)
 	names(t, "catchup", stopped, 4, "public.block")
 	// Backfill stops at the table too, or waits for catchup at its end.
-	if copied := backfill.interrupt(t); copied.code != 130 {
+	if copied := backfill.Interrupt(t); copied.Code != 130 {
 		names(t, "backfill", copied, 4, "public.block")
 	}
 	for _, args := range [][]string{{"catchup", "--once"}, {"verify"}, {"cutover", "--yes"}} {
@@ -114,10 +116,10 @@ func TestAlteredTypeStopsClearly(t *testing.T) {
 }
 
 // names demands a code and an error that names an object.
-func names(t testing.TB, what string, r result, code int, object string) {
+func names(t testing.TB, what string, r binary.Result, code int, object string) {
 	t.Helper()
-	doc, err := r.document()
-	if err != nil || r.code != code || !strings.Contains(text(doc, "error.object")+text(doc, "error.message"), object) {
+	doc, err := r.Document()
+	if err != nil || r.Code != code || !strings.Contains(text(doc, "error.object")+text(doc, "error.message"), object) {
 		t.Errorf("%s: want exit %d and an error about %s: %s", what, code, object, r)
 	}
 }

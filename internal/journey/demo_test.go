@@ -15,6 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/shardctl/shardctl/internal/binary"
 	"github.com/shardctl/shardctl/internal/pgtest"
 )
 
@@ -56,13 +57,13 @@ func TestAStoppedDemoLeavesNothing(t *testing.T) {
 	} {
 		t.Run(stop.phase, func(t *testing.T) {
 			env, folder := demoEnv(t)
-			c := begin(t, env, "demo", "--rows", "1000", "--shards", "4", "--no-progress", "--keep")
-			pgtest.Eventually(t, patience, func() bool {
-				return strings.Contains(c.err.String(), "==> "+stop.phase+"\n") || c.ended()
+			c := binary.Begin(t, env, "demo", "--rows", "1000", "--shards", "4", "--no-progress", "--keep")
+			pgtest.Eventually(t, binary.Patience, func() bool {
+				return strings.Contains(c.Stderr(), "==> "+stop.phase+"\n") || c.Ended()
 			})
-			c.signal(t, stop.signal)
-			r := c.wait(t)
-			if r.code != 130 || !strings.Contains(r.stderr, "everything it started is gone") || r.stdout != "" {
+			c.Signal(t, stop.signal)
+			r := c.Wait(t)
+			if r.Code != 130 || !strings.Contains(r.Stderr, "everything it started is gone") || r.Stdout != "" {
 				t.Errorf("stopped in %q: %s", stop.phase, r)
 			}
 			nothingLeft(t, folder, 0)
@@ -75,13 +76,13 @@ func TestAKilledDemoLeavesNothing(t *testing.T) {
 	t.Parallel()
 	env, folder := demoEnv(t)
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGINT} {
-		c := begin(t, env, "demo", "--rows", "1000", "--shards", "4", "--no-progress", "--keep")
-		pgtest.Eventually(t, patience, func() bool { return strings.Contains(c.err.String(), "==> plan\n") || c.ended() })
-		c.signal(t, signal)
-		if r := c.wait(t); signal == syscall.SIGINT && r.code != 130 {
+		c := binary.Begin(t, env, "demo", "--rows", "1000", "--shards", "4", "--no-progress", "--keep")
+		pgtest.Eventually(t, binary.Patience, func() bool { return strings.Contains(c.Stderr(), "==> plan\n") || c.Ended() })
+		c.Signal(t, signal)
+		if r := c.Wait(t); signal == syscall.SIGINT && r.Code != 130 {
 			t.Errorf("stopped: %s", r)
 		}
-		pgtest.Eventually(t, patience, func() bool { return len(processesOf(t, folder)) == 0 })
+		pgtest.Eventually(t, binary.Patience, func() bool { return len(processesOf(t, folder)) == 0 })
 	}
 	nothingLeft(t, folder, 0)
 }
@@ -96,12 +97,12 @@ type keptDemo struct {
 func TestAKeptDemoStays(t *testing.T) {
 	t.Parallel()
 	env, folder := demoEnv(t)
-	r := begin(t, env, "demo", "--rows", "2000", "--shards", "4", "--keep", "-o", "json").wait(t)
+	r := binary.Begin(t, env, "demo", "--rows", "2000", "--shards", "4", "--keep", "-o", "json").Wait(t)
 	var doc struct {
 		Acknowledged, Lost int
 		Kept               keptDemo
 	}
-	if err := json.Unmarshal([]byte(r.stdout), &doc); err != nil || r.code != 0 || doc.Lost != 0 {
+	if err := json.Unmarshal([]byte(r.Stdout), &doc); err != nil || r.Code != 0 || doc.Lost != 0 {
 		t.Fatalf("demo --keep: %s (%v)", r, err)
 	}
 	k := doc.Kept
@@ -117,7 +118,7 @@ func TestAKeptDemoStays(t *testing.T) {
 	t.Cleanup(stop)
 	k.holdsTheLedger(t)
 	for _, args := range [][]string{{"status"}, {"route", k.Key}, {"topology", "show"}, {"rollback", "--yes"}} {
-		if r := begin(t, env, append(args, "-f", k.Spec, "-o", "json")...).wait(t); r.code != 0 {
+		if r := binary.Begin(t, env, append(args, "-f", k.Spec, "-o", "json")...).Wait(t); r.Code != 0 {
 			t.Fatalf("%s on a kept demo: %s", args, r)
 		}
 	}
@@ -167,7 +168,7 @@ func (k keptDemo) holdsTheLedger(t *testing.T) {
 
 func (k keptDemo) count(t *testing.T, dsn, sql string) (n int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), binary.Patience)
 	defer cancel()
 	config, err := pgx.ParseConfig(dsn)
 	must(t, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/shardctl/shardctl/internal/binary"
 	"github.com/shardctl/shardctl/internal/pgtest"
 )
 
@@ -55,30 +56,30 @@ const slice = 10 * time.Millisecond
 // as far as ready says. It gives the number of transactions that were open while the
 // process stood still, right before its end; 0 if none was seen for long. A command that
 // has not begun yet is left to run: looks would only delay its start.
-func (l looker) killAtWork(t testing.TB, random *rand.Rand, c *command, ready func() bool) (open int) {
+func (l looker) killAtWork(t testing.TB, random *rand.Rand, c *binary.Command, ready func() bool) (open int) {
 	t.Helper()
 	left := 1 + random.IntN(8) // looks that find work, the last of which is the end
 	run := time.NewTimer(slice)
 	defer run.Stop()
 	begun := false
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(binary.Patience); ; {
 		select {
 		case <-run.C:
-		case <-c.done:
-			t.Fatalf("%s ended before it was killed: %s", c, c.wait(t))
+		case <-c.Done():
+			t.Fatalf("%s ended before it was killed: %s", c, c.Wait(t))
 		}
-		begun = begun || l.open(t, c.args[0]) > 0
+		begun = begun || l.open(t, c.Args()[0]) > 0
 		if begun {
-			c.signal(t, syscall.SIGSTOP)
-			if open = l.open(t, c.args[0]); open > 0 && ready() {
+			c.Signal(t, syscall.SIGSTOP)
+			if open = l.open(t, c.Args()[0]); open > 0 && ready() {
 				left--
 			}
 		}
 		if left == 0 || time.Now().After(deadline) {
-			c.kill()
+			c.Kill()
 			return open
 		}
-		c.signal(t, syscall.SIGCONT)
+		c.Signal(t, syscall.SIGCONT)
 		run.Reset(slice + time.Duration(random.IntN(int(slice))))
 	}
 }

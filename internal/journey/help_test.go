@@ -3,6 +3,8 @@ package journey
 import (
 	"strings"
 	"testing"
+
+	"github.com/shardctl/shardctl/internal/binary"
 )
 
 // TestHelpOfEveryCommand: each has examples and says which exit codes it ends with.
@@ -12,9 +14,9 @@ func TestHelpOfEveryCommand(t *testing.T) {
 		"plan", "prepare", "install", "catchup", "backfill", "verify", "cutover", "rollback", "complete", "abort",
 		"status", "run", "topology", "topology show", "topology push", "route", "watchdog", "demo",
 	} {
-		r := begin(t, nil, append(strings.Fields(args), "--help")...).wait(t)
-		help := r.stdout
-		if r.code != 0 || r.stderr != "" {
+		r := binary.Begin(t, nil, append(strings.Fields(args), "--help")...).Wait(t)
+		help := r.Stdout
+		if r.Code != 0 || r.Stderr != "" {
 			t.Errorf("%s --help: %s", args, r)
 		}
 		if args == "topology" { // a group of commands

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shardctl/shardctl/internal/binary"
 )
 
 // eightOnFour is the shape of the whole journey: eight shards on four databases, a schema
@@ -58,7 +60,7 @@ type trip struct {
 	w       *world
 	c       *crowd
 	before  catalogs
-	catchup *command
+	catchup *binary.Command
 	mode    string // of the backfill; "" is plan's choice
 }
 
@@ -98,17 +100,17 @@ func (j *trip) copyRows() {
 	start := time.Now()
 	copying := w.begin(t, args...)
 	seen := false
-	eventually(t, patience, "backfill to be seen at work or to end", func() bool {
+	eventually(t, binary.Patience, "backfill to be seen at work or to end", func() bool {
 		doc := w.must(t, "status")
 		w.statusHasKeys(t, doc)
 		seen = seen || text(doc, "phase") == "backfilling"
-		return seen || copying.ended()
+		return seen || copying.Ended()
 	})
 	if j.catchup == nil {
 		j.catchup = w.begin(t, "catchup")
 	}
-	if r := copying.wait(t); r.code != 0 {
-		t.Fatalf("%s: %s\n%s", copying, r, j.catchup.err.String())
+	if r := copying.Wait(t); r.Code != 0 {
+		t.Fatalf("%s: %s\n%s", copying, r, j.catchup.Stderr())
 	}
 	if !seen {
 		t.Error("phase backfilling was never seen")
@@ -123,8 +125,8 @@ func (j *trip) copyRows() {
 
 // alive fails the test if catchup has ended.
 func (j *trip) alive() {
-	if j.catchup.ended() {
-		j.t.Fatalf("catchup ended by itself: %s", j.catchup.wait(j.t))
+	if j.catchup.Ended() {
+		j.t.Fatalf("catchup ended by itself: %s", j.catchup.Wait(j.t))
 	}
 }
 
@@ -264,7 +266,7 @@ func (j *trip) topology(side string) {
 	}
 	written, err := os.ReadFile(w.topologyFile())
 	must(t, err)
-	if copied, err := (result{stdout: string(written)}).document(); err != nil || text(copied, "epoch") != text(doc, "epoch") {
+	if copied, err := (binary.Result{Stdout: string(written)}).Document(); err != nil || text(copied, "epoch") != text(doc, "epoch") {
 		t.Errorf("the topology file has epoch %s (%v), not %s", text(copied, "epoch"), err, text(doc, "epoch"))
 	}
 	entries, err := os.ReadFile(w.bouncer.DatabasesFile)

@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/shardctl/shardctl/internal/binary"
 )
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if err := removeBinary(); err != nil {
+	if err := binary.Remove(); err != nil {
 		fmt.Fprintln(os.Stderr, "journey: remove the binary:", err)
 		code = max(code, 1)
 	}

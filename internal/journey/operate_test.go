@@ -3,13 +3,15 @@ package journey
 import (
 	"slices"
 	"testing"
+
+	"github.com/shardctl/shardctl/internal/binary"
 )
 
 // begin starts a command with the world's spec, in JSON. What it prints is kept.
-func (w *world) begin(t testing.TB, args ...string) *command {
+func (w *world) begin(t testing.TB, args ...string) *binary.Command {
 	t.Helper()
-	c := begin(t, w.env, slices.Concat(args, []string{"--file", w.spec, "--output", "json", "--no-progress"})...)
-	t.Cleanup(c.kill)
+	c := binary.Begin(t, w.env, slices.Concat(args, []string{"--file", w.spec, "--output", "json", "--no-progress"})...)
+	t.Cleanup(c.Kill)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.commands = append(w.commands, c)
@@ -17,19 +19,19 @@ func (w *world) begin(t testing.TB, args ...string) *command {
 }
 
 // run runs a command to its end and gives its document.
-func (w *world) run(t testing.TB, args ...string) (int, document) {
+func (w *world) run(t testing.TB, args ...string) (int, binary.Document) {
 	t.Helper()
 	c := w.begin(t, args...)
-	r := c.wait(t)
-	doc, err := r.document()
+	r := c.Wait(t)
+	doc, err := r.Document()
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", c, err, r)
 	}
-	return r.code, doc
+	return r.Code, doc
 }
 
 // must runs a command that has to succeed.
-func (w *world) must(t testing.TB, args ...string) document {
+func (w *world) must(t testing.TB, args ...string) binary.Document {
 	t.Helper()
 	code, doc := w.run(t, args...)
 	if code != 0 {
@@ -39,7 +41,7 @@ func (w *world) must(t testing.TB, args ...string) document {
 }
 
 // refused runs a command that has to end with a code, and gives its error.
-func (w *world) refused(t testing.TB, code int, args ...string) document {
+func (w *world) refused(t testing.TB, code int, args ...string) binary.Document {
 	t.Helper()
 	got, doc := w.run(t, args...)
 	failure, _ := doc["error"].(map[string]any)

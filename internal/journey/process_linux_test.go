@@ -4,12 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 )
-
-// withParent makes a command end when the thread that started it does.
-func withParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
 // processesOf lists the processes that work in a folder or were told to keep their
 // files there. Those of others cannot be looked at, and are not ours.

@@ -2,13 +2,7 @@
 
 package journey
 
-import (
-	"syscall"
-	"testing"
-)
-
-// withParent is for Linux alone; elsewhere a killed test may leave a command.
-func withParent() *syscall.SysProcAttr { return nil }
+import "testing"
 
 // processesOf is for Linux alone.
 func processesOf(testing.TB, string) []string { return nil }

@@ -60,8 +60,8 @@ func (w *world) noSecrets(t testing.TB) {
 	t.Helper()
 	w.mu.Lock()
 	for _, c := range w.commands {
-		if strings.Contains(c.out.String()+c.err.String(), password) {
-			t.Errorf("%s printed the password:\n%s%s", c, c.out.String(), c.err.String())
+		if strings.Contains(c.Stdout()+c.Stderr(), password) {
+			t.Errorf("%s printed the password:\n%s%s", c, c.Stdout(), c.Stderr())
 		}
 	}
 	w.mu.Unlock()

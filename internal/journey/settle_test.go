@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/shardctl/shardctl/internal/binary"
 )
 
 // settle finds out what became of a request whose answer was lost, once the servers are
 // back: all of it happened, or nothing. Anything else is a failure.
 func (x *writer) settle(ctx context.Context, r *request, cause error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, binary.Patience)
 	defer cancel()
 	poll := time.NewTicker(50 * time.Millisecond)
 	defer poll.Stop()

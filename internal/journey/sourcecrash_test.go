@@ -6,12 +6,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shardctl/shardctl/internal/binary"
 )
 
 // watched is a command that is begun again, as an operator would, when it ends because a
 // server is gone.
 type watched struct {
-	*command
+	*binary.Command
 	w      *world
 	begins int
 	over   bool // it ended with 0
@@ -19,23 +21,23 @@ type watched struct {
 
 func (w *world) watch(t testing.TB, args ...string) *watched {
 	t.Helper()
-	return &watched{command: w.begin(t, args...), w: w, begins: 1}
+	return &watched{Command: w.begin(t, args...), w: w, begins: 1}
 }
 
 // revive begins the command again if it has ended for a technical reason. Any other end
 // but success fails the test.
 func (c *watched) revive(t testing.TB) {
 	t.Helper()
-	if c.over || !c.ended() {
+	if c.over || !c.Ended() {
 		return
 	}
-	r := c.wait(t)
-	switch r.code {
+	r := c.Wait(t)
+	switch r.Code {
 	case 0:
 		c.over = true
 	case 1:
 		c.begins++
-		c.command = c.w.begin(t, c.args[0])
+		c.Command = c.w.begin(t, c.Args()[0])
 	default:
 		t.Fatalf("%s: %s", c, r)
 	}
@@ -72,25 +74,25 @@ func TestChaosSourceCrashes(t *testing.T) {
 		}
 		w.source.Stop(t, "immediate")
 		w.source.Start(t)
-		eventually(t, patience, "catchup and backfill to go on", func() bool {
+		eventually(t, binary.Patience, "catchup and backfill to go on", func() bool {
 			catchup.revive(t)
 			backfill.revive(t)
 			return text(w.must(t, "status"), "capture.running") == "true"
 		})
 	}
-	eventually(t, patience, "backfill to end", func() bool {
+	eventually(t, binary.Patience, "backfill to end", func() bool {
 		catchup.revive(t)
 		backfill.revive(t)
 		return backfill.over
 	})
 	t.Logf("catchup was begun %d times, backfill %d times", catchup.begins, backfill.begins)
-	j := &trip{t: t, w: w, c: c, catchup: catchup.command}
+	j := &trip{t: t, w: w, c: c, catchup: catchup.Command}
 	j.verify()
-	complaints := func() int { return strings.Count(catchup.err.String(), "tended") }
+	complaints := func() int { return strings.Count(catchup.Stderr(), "tended") }
 	before := complaints()
 	c.acknowledge(t, 300)
 	if n := complaints() - before; n > 0 {
-		t.Errorf("catchup still complains of the crashes (%d times): %s", n, tail(catchup.err.String(), 500))
+		t.Errorf("catchup still complains of the crashes (%d times): %s", n, binary.Tail(catchup.Stderr(), 500))
 	}
 	c.sourceServes(t, true)
 	c.finish(t)

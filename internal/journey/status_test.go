@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/shardctl/shardctl/internal/binary"
 )
 
 // statusKeys are the keys of status with the kinds of value that they may have.
@@ -36,7 +38,7 @@ var (
 )
 
 // hasKeys fails the test for a key that is missing or of another kind.
-func hasKeys(t testing.TB, what string, doc document, keys map[string]string) {
+func hasKeys(t testing.TB, what string, doc binary.Document, keys map[string]string) {
 	t.Helper()
 	for path, kinds := range keys {
 		value, found := lookUp(doc, path)
@@ -50,7 +52,7 @@ func hasKeys(t testing.TB, what string, doc document, keys map[string]string) {
 }
 
 // eachHas checks the members of a list.
-func eachHas(t testing.TB, what string, doc document, path string, keys map[string]string) {
+func eachHas(t testing.TB, what string, doc binary.Document, path string, keys map[string]string) {
 	t.Helper()
 	value, _ := lookUp(doc, path)
 	members, _ := value.([]any)
@@ -60,7 +62,7 @@ func eachHas(t testing.TB, what string, doc document, path string, keys map[stri
 	}
 }
 
-func lookUp(doc document, path string) (any, bool) {
+func lookUp(doc binary.Document, path string) (any, bool) {
 	var value any = map[string]any(doc)
 	for _, key := range strings.Split(path, ".") {
 		inner, _ := value.(map[string]any)
@@ -74,7 +76,7 @@ func lookUp(doc document, path string) (any, bool) {
 }
 
 // text gives the value at a path as text, "" if it is not there.
-func text(doc document, path string) string {
+func text(doc binary.Document, path string) string {
 	value, found := lookUp(doc, path)
 	if !found {
 		return ""
@@ -100,7 +102,7 @@ func kindOf(value any) string {
 }
 
 // status asks where the migration stands, which has to be the phase, with every key.
-func (w *world) status(t testing.TB, phase string) document {
+func (w *world) status(t testing.TB, phase string) binary.Document {
 	t.Helper()
 	doc := w.must(t, "status")
 	w.statusHasKeys(t, doc)
@@ -110,7 +112,7 @@ func (w *world) status(t testing.TB, phase string) document {
 	return doc
 }
 
-func (w *world) statusHasKeys(t testing.TB, doc document) {
+func (w *world) statusHasKeys(t testing.TB, doc binary.Document) {
 	t.Helper()
 	what := "status in phase " + text(doc, "phase")
 	hasKeys(t, what, doc, statusKeys)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/shardctl/shardctl/internal/binary"
 	"github.com/shardctl/shardctl/internal/localpg"
 	"github.com/shardctl/shardctl/internal/pgtest"
 )
@@ -40,7 +41,7 @@ type world struct {
 	env     []string
 
 	mu       sync.Mutex
-	commands []*command // all that were started
+	commands []*binary.Command // all that were started
 }
 
 // newWorld starts the servers and makes the application's tables, without rows.
@@ -171,7 +172,7 @@ func (w *world) texts(dsn, sql string, args ...any) (lines []string) {
 // on opens a session for one piece of work.
 func (w *world) on(dsn string, work func(context.Context, *pgx.Conn) error) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), binary.Patience)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, dsn)
 	must(w.t, err)

@@ -1,4 +1,4 @@
-package journey
+package binary
 
 import (
 	"fmt"
@@ -16,12 +16,12 @@ var built struct {
 	err    error
 }
 
-// binary gives the path of shardctl, built without -race: its speed is part of what
+// Path gives the path of shardctl, built without -race: its speed is part of what
 // is tested.
-func binary(t testing.TB) string {
+func Path(t testing.TB) string {
 	t.Helper()
 	built.once.Do(func() {
-		if built.folder, built.err = os.MkdirTemp("", "shardctl-journey-"); built.err != nil {
+		if built.folder, built.err = os.MkdirTemp("", "shardctl-binary-"); built.err != nil {
 			return
 		}
 		cmd := exec.Command("go", "build", "-o", filepath.Join(built.folder, "shardctl"), "github.com/shardctl/shardctl/cmd/shardctl")
@@ -35,7 +35,8 @@ func binary(t testing.TB) string {
 	return filepath.Join(built.folder, "shardctl")
 }
 
-func removeBinary() error {
+// Remove removes what Path built; TestMain calls it at the end.
+func Remove() error {
 	if built.folder == "" {
 		return nil
 	}

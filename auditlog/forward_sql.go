@@ -2,6 +2,7 @@ package auditlog
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/shardctl/shardctl/internal/layout"
@@ -114,7 +115,7 @@ func (q *ctes) known(t *tablePlan) string {
 // children of rows that left their place; each with all keys that the parents it
 // names had in this batch and have now.
 func (q *ctes) derived(name string, t *tablePlan) {
-	up, pairs := q.known(q.plan.of(t.Parent)), q.pairs(t)
+	up, pairs := q.parents(t), q.pairs(t)
 	parentPK := postgres.Ident(t.Parent.PK[0].Name)
 	refers := func(alias, pair string) string {
 		return fmt.Sprintf("%s.%s %s %s.x_place", alias, parentPK, viaEqual(t.Table), pair)
@@ -131,6 +132,27 @@ func (q *ctes) derived(name string, t *tablePlan) {
  UNION SELECT %[1]s, p.x_key, q.x_any FROM %[3]s q CROSS JOIN LATERAL (SELECT %[4]s AS x_key FROM %[5]s p%[6]s WHERE %[7]s OFFSET 0) p
  UNION SELECT %[1]s, %[8]s, q.x_any OR q.x_place IS NOT NULL FROM %[2]s q WHERE NOT q.x_hit AND NOT EXISTS (SELECT FROM %[5]s p WHERE %[7]s OFFSET 0)`,
 		postgres.Idents("q", t.PKNames()), hits, pairs, keyTyped(key, t.Family), table, joins, refers("p", "q"), keyTyped("NULL", t.Family)))
+}
+
+// parents names the expression with the keys that the parents of a derived table had.
+// A parent that came in this batch gave its children none before: where rows without a
+// key have a shard, that is where they were.
+func (q *ctes) parents(t *tablePlan) string {
+	parent := q.plan.of(t.Parent)
+	known := q.known(parent)
+	if !keylessHaveShard(t.Table) {
+		return known
+	}
+	name := fmt.Sprintf("parents_%d", t.No)
+	pk := postgres.Idents("l", parent.PKNames())
+	q.add(name, fmt.Sprintf("SELECT * FROM %s UNION ALL SELECT %s, %s, false FROM (%s) l", known, pk, keyTyped("NULL", t.Family), q.plan.came(parent, q.entries)))
+	return name
+}
+
+// keylessHaveShard reports whether rows of a table, or of one derived from it, have a
+// shard when they have no key.
+func keylessHaveShard(t *layout.Table) bool {
+	return slices.ContainsFunc(append(t.Descendants(), t), func(d *layout.Table) bool { return d.NoKey.Policy == "shard" })
 }
 
 // pairs names the expression with a derived table's touched keys and the parents

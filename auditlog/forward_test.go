@@ -153,6 +153,36 @@ func TestChildrenFollowTheirParents(t *testing.T) {
 	}
 }
 
+// Rows without a key have a shard here, and leave it when a parent comes, however far up.
+func TestRowsLeaveTheShardOfRowsWithoutAKey(t *testing.T) {
+	t.Parallel()
+	for _, schema := range []string{"shard_%d", "app"} {
+		t.Run(schema, func(t *testing.T) {
+			t.Parallel()
+			tables, last := blocks(), migrate.Stray{Policy: "shard", Shard: 3}
+			tables[1].NullKeys, tables[1].Orphans = last, last
+			tables = append(tables, migrate.Table{Name: migrate.TableName{Schema: "public", Name: "reply"}, NullKeys: last, Orphans: last,
+				Key: migrate.Key{From: migrate.TableName{Schema: "public", Name: "comment"}, Via: "comment_id"}})
+			r := newRig(t, rigSpec{tables: tables, schema: schema, ddl: blockDDL + `; CREATE TABLE public.reply (id bigint PRIMARY KEY, comment_id bigint, body text); CREATE INDEX ON public.reply (comment_id)`})
+			step := func(sql string) {
+				t.Helper()
+				r.source.Exec(t, sql)
+				r.level(t)
+				r.want(t)
+				if t.Failed() {
+					t.Fatalf("after %s", sql)
+				}
+			}
+			step("INSERT INTO public.comment SELECT g, g, 'c' FROM generate_series(1, 20) g; INSERT INTO public.reply SELECT g, g, 'r' FROM generate_series(1, 30) g")
+			step("INSERT INTO public.block SELECT g, g, 'b' FROM generate_series(1, 30) g")
+			step("DELETE FROM public.comment")
+			step("INSERT INTO public.comment SELECT g, g + 3, 'c' FROM generate_series(1, 10) g")
+			step("UPDATE public.comment SET id = id + 15")
+			step("INSERT INTO public.comment VALUES (1, 1, 'c'); UPDATE public.reply SET comment_id = 2 WHERE id = 1")
+		})
+	}
+}
+
 func TestStoredKeysAreFilledAndFollow(t *testing.T) {
 	t.Parallel()
 	tables := blocks()

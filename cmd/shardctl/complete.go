@@ -29,35 +29,56 @@ func newComplete(a *app) *cobra.Command {
 		Long: help(`Ends the rollback window: reverse capture is removed. The fences on the source and the
 placement guards on the databases stay, so that a forgotten writer is refused. The rows on
 the source stay too. Where the source goes on owning everywhere tables, so do its audit log
-and the state, and catchup goes on. Afterwards there is no way back.`,
-			`  shardctl complete --yes`, "4", "5"),
+and the state, and catchup goes on. Afterwards there is no way back.
+
+With --drop-source the rows of the sharded tables are removed from the source as well, at
+once or later on a migration that was completed before: TRUNCATE of all of them, without
+CASCADE, in one transaction that gives way to the application. The empty tables and their
+fences stay, everywhere tables stay as they are. Refused, before anything is changed, while
+a foreign key of another table, a trigger on TRUNCATE or a publication would carry it on, or
+rows without a key were left to the source.`,
+			`  shardctl complete --yes
+  shardctl complete --drop-source --yes`, "4", "5"),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.DropSource || o.SourceLost {
-				return migrate.Usage("usage.not_yet", "--drop-source, --source-lost", "not supported yet", "leave it out")
+			switch {
+			case o.DropSource && o.SourceLost:
+				return migrate.Usage("usage.flag", "--drop-source, --source-lost", "exclude each other", "a lost source has no rows to remove")
+			case o.SourceLost:
+				return migrate.Usage("usage.not_yet", "--source-lost", "not supported yet", "leave it out")
 			}
-			return a.complete(cmd.Context())
+			return a.complete(cmd.Context(), o.DropSource)
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&o.DropSource, "drop-source", false, "drop the moved rows on the source (not yet)")
+	f.BoolVar(&o.DropSource, "drop-source", false, "remove the moved rows from the source as well")
 	f.BoolVar(&o.SourceLost, "source-lost", false, "the source is lost for good (not yet)")
 	return cmd
 }
 
-func (a *app) complete(ctx context.Context) error {
+func (a *app) complete(ctx context.Context, drop bool) error {
 	s, err := a.open(ctx, "complete")
 	if err != nil {
 		return err
 	}
 	defer s.close(ctx)
-	if s.phase() == migrate.Completed {
+	if s.completed(drop) {
 		return s.finished(nothingToDo)
 	}
-	if err := s.require("complete", migrate.CutOver); err != nil {
+	allowed, question := []migrate.Phase{migrate.CutOver}, "End the rollback window of "+s.spec.Migration+"? There is no way back afterwards."
+	if drop {
+		allowed = append(allowed, migrate.Completed)
+		question = "End the rollback window of " + s.spec.Migration + " and remove the moved rows from the source? There is no way back afterwards."
+	}
+	if err := s.require("complete", allowed...); err != nil {
 		return err
 	}
-	if err := a.confirm("complete", "End the rollback window of "+s.spec.Migration+"? There is no way back afterwards."); err != nil {
+	if drop {
+		if err := s.checkDrop(ctx); err != nil {
+			return err
+		}
+	}
+	if err := a.confirm("complete", question); err != nil {
 		return err
 	}
 	ctx, _, release, err := s.lease(ctx, store.Operator)
@@ -65,7 +86,32 @@ func (a *app) complete(ctx context.Context) error {
 		return err
 	}
 	defer release()
-	err = s.journaled(ctx, "complete", func(ctx context.Context) error {
+	if err := s.reload(ctx); err != nil { // another process may have rolled back since
+		return err
+	}
+	if err := s.require("complete", allowed...); err != nil {
+		return err
+	}
+	if s.phase() != migrate.Completed {
+		if err := s.endWindow(ctx); err != nil {
+			return err
+		}
+	}
+	if drop {
+		if err := s.dropSource(ctx); err != nil {
+			return err
+		}
+	}
+	return s.finished("done")
+}
+
+// completed reports whether nothing is left to do.
+func (s *session) completed(drop bool) bool {
+	return s.phase() == migrate.Completed && (!drop || s.migration.SourceDroppedAt != nil)
+}
+
+func (s *session) endWindow(ctx context.Context) error {
+	return s.journaled(ctx, "complete", func(ctx context.Context) error {
 		if err := s.stopApplier(ctx, "complete"); err != nil {
 			return err
 		}
@@ -77,10 +123,6 @@ func (a *app) complete(ctx context.Context) error {
 		}
 		return s.setPhase(ctx, migrate.Completed)
 	})
-	if err != nil {
-		return err
-	}
-	return s.finished("done")
 }
 
 // removeReverse ends the reverse log on every database and, where no everywhere

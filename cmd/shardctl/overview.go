@@ -129,6 +129,7 @@ func (s *session) switchOverview(ctx context.Context, doc *statusDocument) (err 
 	case doc.Cutover.ShardsMoved > 0:
 		doc.Cutover.State = "partial"
 	}
+	doc.Cutover.SourceDroppedAt = s.migration.SourceDroppedAt
 	doc.Cutover.LastPause, err = store.LastPause(ctx, s.source, s.spec.Migration)
 	if err == nil && doc.Capture.LagSeconds != nil && doc.Cutover.State == "none" {
 		predicted := predictedPause(doc.Capture.Backlog, doc.Capture.ApplyRate, doc.Cutover.LastPause)

@@ -94,6 +94,8 @@ type cutoverStatus struct {
 	Predicted   *float64 `json:"predicted_pause_ms"`
 	LastPause   *float64 `json:"last_pause_ms"`
 	ShardsMoved int      `json:"shards_moved"`
+	// SourceDroppedAt is when the moved rows were removed from the source.
+	SourceDroppedAt *time.Time `json:"source_dropped_at"`
 }
 
 type rollbackStatus struct {
@@ -129,6 +131,9 @@ func printStatus(w io.Writer, d statusDocument) {
 		fmt.Fprintf(w, "catch-up   %s, backlog %d, lag %s%s, log %d bytes\n", running, d.Capture.Backlog, seconds(d.Capture.LagSeconds), rate, d.Capture.LogBytes)
 	}
 	fmt.Fprintf(w, "cutover    %s, %d shards moved, last pause %s\n", d.Cutover.State, d.Cutover.ShardsMoved, milliseconds(d.Cutover.LastPause))
+	if at := d.Cutover.SourceDroppedAt; at != nil {
+		fmt.Fprintf(w, "source     the moved rows were removed at %s\n", at.Format(time.RFC3339))
+	}
 	if d.Rollback.Available {
 		fmt.Fprintf(w, "rollback   available, lag %s\n", seconds(d.Rollback.LagSeconds))
 	} else if d.Rollback.Reason != nil {

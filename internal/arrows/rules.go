@@ -55,7 +55,7 @@ var Rules = []Rule{
 		From: []string{
 			"migrate", "auditlog", "backfill", "verify", "cutover",
 			"internal/postgres", "internal/store", "internal/catalog", "internal/layout", "internal/logschema",
-			"internal/fence", "internal/target", "internal/preflight", "internal/rowstream", "internal/topology",
+			"internal/fence", "internal/target", "internal/moved", "internal/preflight", "internal/rowstream", "internal/topology",
 		},
 		Never: []string{"internal/localpg"},
 		Why:   "throw-away servers are for tests and demo",

@@ -29,6 +29,7 @@ type Migration struct {
 	CreatedAt        time.Time
 	WindowEndsAt     *time.Time // end of the rollback window, once cut over
 	InstallLSN       *string    // of install's last commit
+	SourceDroppedAt  *time.Time // when the moved rows were removed from the source
 }
 
 // LoadMigration reads the row; ErrNotFound where the schema or the row is absent.
@@ -40,9 +41,9 @@ func LoadMigration(ctx context.Context, q postgres.Querier, name string) (*Migra
 	if !there {
 		return nil, ErrNotFound
 	}
-	const sql = `SELECT name, phase, spec_digest, spec, system_identifier, created_at, window_ends_at, install_lsn::text FROM shardctl.migration WHERE name = $1`
+	const sql = `SELECT name, phase, spec_digest, spec, system_identifier, created_at, window_ends_at, install_lsn::text, (details->>'source_dropped_at')::timestamptz FROM shardctl.migration WHERE name = $1`
 	var m Migration
-	err = q.QueryRow(ctx, sql, name).Scan(&m.Name, &m.Phase, &m.SpecDigest, &m.Spec, &m.SystemIdentifier, &m.CreatedAt, &m.WindowEndsAt, &m.InstallLSN)
+	err = q.QueryRow(ctx, sql, name).Scan(&m.Name, &m.Phase, &m.SpecDigest, &m.Spec, &m.SystemIdentifier, &m.CreatedAt, &m.WindowEndsAt, &m.InstallLSN, &m.SourceDroppedAt)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, ErrNotFound
 	}
@@ -109,6 +110,15 @@ func SetInstallLSN(ctx context.Context, q postgres.Querier, name string) error {
 func SetWindowEnd(ctx context.Context, q postgres.Querier, name string, end *time.Time) error {
 	if _, err := q.Exec(ctx, "UPDATE shardctl.migration SET window_ends_at = $2 WHERE name = $1", name, end); err != nil {
 		return fmt.Errorf("set rollback window of %s: %w", name, err)
+	}
+	return nil
+}
+
+// NoteSourceDropped records that the moved rows are gone from the source.
+func NoteSourceDropped(ctx context.Context, q postgres.Querier, name string) error {
+	const sql = `UPDATE shardctl.migration SET details = details || jsonb_build_object('source_dropped_at', clock_timestamp()), updated_at = clock_timestamp() WHERE name = $1`
+	if _, err := q.Exec(ctx, sql, name); err != nil {
+		return fmt.Errorf("record that the moved rows are gone: %w", err)
 	}
 	return nil
 }

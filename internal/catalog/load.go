@@ -23,10 +23,27 @@ var leavesSQL string
 // Load reads the named tables, three queries for all. What is no table that can
 // be migrated is refused, all at once, as migrate.Failures.
 func Load(ctx context.Context, q postgres.Querier, names []migrate.TableName) (map[migrate.TableName]*Table, error) {
-	tables, err := loadRelations(ctx, q, names)
-	if err != nil {
-		return nil, err
+	tables, refused, err := LoadUsable(ctx, q, names)
+	if err == nil && len(refused) > 0 {
+		return nil, refused
 	}
+	return tables, err
+}
+
+// LoadUsable is Load where some of the named relations may be unfit: those that can
+// be migrated, and apart from them why each other one cannot.
+func LoadUsable(ctx context.Context, q postgres.Querier, names []migrate.TableName) (map[migrate.TableName]*Table, migrate.Failures, error) {
+	tables, refused, err := loadRelations(ctx, q, names)
+	if err != nil {
+		return nil, nil, err
+	}
+	more, err := loadParts(ctx, q, tables)
+	return tables, append(refused, more...), err
+}
+
+// loadParts reads columns and partitions. A table with a partition that holds no
+// rows of its own is taken out, and refused.
+func loadParts(ctx context.Context, q postgres.Querier, tables map[migrate.TableName]*Table) (migrate.Failures, error) {
 	byOID := make(map[uint32]*Table, len(tables))
 	var oids, partitioned []uint32
 	for _, t := range tables {
@@ -40,23 +57,27 @@ func Load(ctx context.Context, q postgres.Querier, names []migrate.TableName) (m
 		return nil, err
 	}
 	if len(partitioned) == 0 {
-		return tables, nil
+		return nil, nil
 	}
-	return tables, loadLeaves(ctx, q, partitioned, byOID)
+	refused, unfit, err := loadLeaves(ctx, q, partitioned, byOID)
+	for _, oid := range unfit {
+		delete(tables, byOID[oid].Name)
+	}
+	return refused, err
 }
 
-func loadRelations(ctx context.Context, q postgres.Querier, names []migrate.TableName) (map[migrate.TableName]*Table, error) {
+func loadRelations(ctx context.Context, q postgres.Querier, names []migrate.TableName) (map[migrate.TableName]*Table, migrate.Failures, error) {
 	schemas, relnames := make([]string, len(names)), make([]string, len(names))
 	for i, n := range names {
 		schemas[i], relnames[i] = n.Schema, n.Name
 	}
 	rows, err := q.Query(ctx, relationsSQL, schemas, relnames)
 	if err != nil {
-		return nil, fmt.Errorf("read tables from the catalog: %w", err)
+		return nil, nil, fmt.Errorf("read tables from the catalog: %w", err)
 	}
 	found, err := pgx.CollectRows(rows, scanRelation)
 	if err != nil {
-		return nil, fmt.Errorf("read tables from the catalog: %w", err)
+		return nil, nil, fmt.Errorf("read tables from the catalog: %w", err)
 	}
 	tables := make(map[migrate.TableName]*Table, len(found))
 	var failures migrate.Failures
@@ -67,10 +88,7 @@ func loadRelations(ctx context.Context, q postgres.Querier, names []migrate.Tabl
 		}
 		tables[r.Name] = &r.Table
 	}
-	if len(failures) > 0 {
-		return nil, failures
-	}
-	return tables, nil
+	return tables, failures, nil
 }
 
 func loadColumns(ctx context.Context, q postgres.Querier, oids []uint32, byOID map[uint32]*Table) error {
@@ -91,32 +109,31 @@ func loadColumns(ctx context.Context, q postgres.Querier, oids []uint32, byOID m
 	return nil
 }
 
-func loadLeaves(ctx context.Context, q postgres.Querier, roots []uint32, byOID map[uint32]*Table) error {
+// loadLeaves reads the partitions of all roots. A root with a leaf that is no ordinary
+// table is unfit.
+func loadLeaves(ctx context.Context, q postgres.Querier, roots []uint32, byOID map[uint32]*Table) (refused migrate.Failures, unfit []uint32, err error) {
 	rows, err := q.Query(ctx, leavesSQL, roots)
 	if err != nil {
-		return fmt.Errorf("read partitions from the catalog: %w", err)
+		return nil, nil, fmt.Errorf("read partitions from the catalog: %w", err)
 	}
 	var root uint32
 	var leaf Relation
 	var kind string
-	var failures migrate.Failures
 	_, err = pgx.ForEachRow(rows, []any{&root, &leaf.OID, &leaf.Filenode, &leaf.Name.Schema, &leaf.Name.Name, &kind}, func() error {
 		if kind == "p" {
 			byOID[root].Branches = append(byOID[root].Branches, leaf)
 			return nil
 		}
 		if kind != "r" {
-			failures = append(failures, migrate.Refuse("table.foreign_partition", leaf.Name.String(),
+			unfit = append(unfit, root)
+			refused = append(refused, migrate.Refuse("table.foreign_partition", leaf.Name.String(),
 				"this partition of "+byOID[root].Name.String()+" is no ordinary table", "detach it, or load its rows into an ordinary partition"))
 		}
 		byOID[root].Leaves = append(byOID[root].Leaves, leaf)
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("read partitions from the catalog: %w", err)
+		return nil, nil, fmt.Errorf("read partitions from the catalog: %w", err)
 	}
-	if len(failures) > 0 {
-		return failures
-	}
-	return nil
+	return refused, unfit, nil
 }

@@ -5,7 +5,7 @@ import "github.com/spf13/cobra"
 // commands lists every command, in the order of a migration.
 func commands(a *app) []*cobra.Command {
 	return []*cobra.Command{
-		newPlan(a), newPrepare(a), newInstall(a), newCatchup(a), newBackfill(a), newVerify(a), newCutover(a), newRollback(a),
+		newInit(a), newPlan(a), newPrepare(a), newInstall(a), newCatchup(a), newBackfill(a), newVerify(a), newCutover(a), newRollback(a),
 		newComplete(a), newAbort(a), newStatus(a), newReport(a), newRun(a), newTopology(a), newRoute(a), newWatchdog(a), newDemo(a),
 	}
 }

@@ -11,7 +11,7 @@ import (
 func TestHelpOfEveryCommand(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
-		"plan", "prepare", "install", "catchup", "backfill", "verify", "cutover", "rollback", "complete", "abort",
+		"init", "plan", "prepare", "install", "catchup", "backfill", "verify", "cutover", "rollback", "complete", "abort",
 		"status", "run", "topology", "topology show", "topology push", "route", "watchdog", "demo",
 	} {
 		r := binary.Begin(t, nil, append(strings.Fields(args), "--help")...).Wait(t)

@@ -136,12 +136,12 @@ func (db *database) stage(ctx context.Context, t *tablePlan, textual bool) (*sta
 		names = append(names, t.StoreAs)
 	}
 	written := migrate.TableName{Schema: schema, Name: t.TargetName()}
-	s, err := makeStage(ctx, conn, t, written, names, "0 AS x_old, 0 AS x_cur", textual)
+	s, err := makeStage(ctx, conn, t, written, names, "0 AS shardctl_old, 0 AS shardctl_cur", textual)
 	if err != nil {
 		return nil, err
 	}
 	if len(db.a.plan.locations(db.place)) >= indexedFrom && t.keyed {
-		if _, err := conn.Exec(ctx, fmt.Sprintf("CREATE INDEX ON %[1]s (x_cur); CREATE INDEX ON %[1]s (x_old)", s.name)); err != nil {
+		if _, err := conn.Exec(ctx, fmt.Sprintf("CREATE INDEX ON %[1]s (shardctl_cur); CREATE INDEX ON %[1]s (shardctl_old)", s.name)); err != nil {
 			return nil, fmt.Errorf("index the staging table of %s: %w", t.Name(), err)
 		}
 	}

@@ -81,7 +81,7 @@ func (ap *application) keepReferenced(ctx context.Context) error {
 			return err
 		}
 		for _, fk := range fks {
-			where := fmt.Sprintf("EXISTS (SELECT FROM %s t WHERE %s AND (s.x_cur = %d OR s.x_cur = 0 AND (%s)) AND EXISTS (SELECT FROM %s c WHERE %s))",
+			where := fmt.Sprintf("EXISTS (SELECT FROM %s t WHERE %s AND (s.shardctl_cur = %d OR s.shardctl_cur = 0 AND (%s)) AND EXISTS (SELECT FROM %s c WHERE %s))",
 				at.table, s.same("t"), nowhere, s.changes(fk), fk.child, fk.refersTo("c", "t"))
 			if _, err := ap.keepOut(ctx, st, where, reasonReferenced, "rows of "+fk.child+" refer to it"); err != nil {
 				return err
@@ -106,7 +106,7 @@ func (ap *application) stageWiped(ctx context.Context, st *staged, at spot) erro
 		}
 	}
 	for _, emptied := range st.wipe.conditions(t, at) {
-		sql := fmt.Sprintf("INSERT INTO %s (x_old, x_cur, %s) SELECT 0, %d, %s FROM %s t WHERE (%s) AND NOT EXISTS (SELECT FROM %[1]s s WHERE %[7]s)",
+		sql := fmt.Sprintf("INSERT INTO %s (shardctl_old, shardctl_cur, %s) SELECT 0, %d, %s FROM %s t WHERE (%s) AND NOT EXISTS (SELECT FROM %[1]s s WHERE %[7]s)",
 			s.name, s.keyNames(), nowhere, strings.Join(values, ", "), at.table, emptied, s.same("t"))
 		if _, err := runAll(ctx, ap.tx, []string{sql}); err != nil {
 			return fmt.Errorf("list what a truncate of %s emptied: %w", t.Name(), err)
@@ -179,10 +179,10 @@ func (ap *application) keepFor(ctx context.Context, fk foreignKey, message strin
 			var where string
 			switch at.table {
 			case fk.child:
-				where = fmt.Sprintf("s.x_cur = %d AND %s AND NOT EXISTS (SELECT FROM %s p WHERE %s)%s",
+				where = fmt.Sprintf("s.shardctl_cur = %d AND %s AND NOT EXISTS (SELECT FROM %s p WHERE %s)%s",
 					at.loc, s.present(fk.columns), fk.parent, s.refers(fk, "p"), ap.stagedParent(fk))
 			case fk.parent:
-				where = fmt.Sprintf("s.x_cur = %d AND EXISTS (SELECT FROM %s t WHERE %s AND EXISTS (SELECT FROM %s c WHERE %s))",
+				where = fmt.Sprintf("s.shardctl_cur = %d AND EXISTS (SELECT FROM %s t WHERE %s AND EXISTS (SELECT FROM %s c WHERE %s))",
 					nowhere, fk.parent, s.same("t"), fk.child, fk.refersTo("c", "t"))
 			default:
 				continue
@@ -209,7 +209,7 @@ func (ap *application) stagedParent(fk foreignKey) string {
 			for i := range fk.columns {
 				parts[i] = fmt.Sprintf("p.%s::text = s.%s::text", fk.refers[i], fk.columns[i])
 			}
-			return fmt.Sprintf(" AND NOT EXISTS (SELECT FROM %s p WHERE p.x_cur = %d AND %s)", st.stage.name, at.loc, strings.Join(parts, " AND "))
+			return fmt.Sprintf(" AND NOT EXISTS (SELECT FROM %s p WHERE p.shardctl_cur = %d AND %s)", st.stage.name, at.loc, strings.Join(parts, " AND "))
 		}
 	}
 	return ""

@@ -39,7 +39,7 @@ func plainStatement(sql string) statement {
 // deleteAt deletes, at one place, keys that are gone or elsewhere.
 func (st *staged) deleteAt(at spot, old int) statement {
 	s := st.stage
-	where := fmt.Sprintf("s.x_old = %d AND s.x_cur <> %d AND s.x_cur > %d", old, at.loc, refused)
+	where := fmt.Sprintf("s.shardctl_old = %d AND s.shardctl_cur <> %d AND s.shardctl_cur > %d", old, at.loc, refused)
 	return statement{action: remove, staged: st, where: where, sql: st.deleter(s, at)}
 }
 
@@ -64,7 +64,7 @@ func (st *staged) deleter(s *stage, at spot) func(string) string {
 func (st *staged) upsertAt(at spot) statement {
 	s := st.stage
 	return statement{
-		action: write, staged: st, where: fmt.Sprintf("s.x_cur = %d", at.loc),
+		action: write, staged: st, where: fmt.Sprintf("s.shardctl_cur = %d", at.loc),
 		sql:    func(where string) string { return s.upsert(at.table, where, st.twice, "") },
 		remove: st.deleter(s, at),
 		insert: func(where string) string { return s.insert(at.table, where, st.twice) },
@@ -150,10 +150,10 @@ func (st *staged) tombstones(migration string, spots []spot, tick int64) []strin
 	var out []string
 	if anyTrue(st.deletes) {
 		// The staged rows lead: each finds its place's name in the short list.
-		out = append(out, note(fmt.Sprintf("%s s JOIN %s ON s.x_old = l.id WHERE s.x_cur <> s.x_old AND s.x_cur > %d", s.name, places, refused)))
+		out = append(out, note(fmt.Sprintf("%s s JOIN %s ON s.shardctl_old = l.id WHERE s.shardctl_cur <> s.shardctl_old AND s.shardctl_cur > %d", s.name, places, refused)))
 	}
 	if st.sweep {
-		out = append(out, note(fmt.Sprintf("%s s JOIN %s ON s.x_cur <> l.id WHERE s.x_old = %d AND s.x_cur > %d", s.name, places, anywhere, refused)))
+		out = append(out, note(fmt.Sprintf("%s s JOIN %s ON s.shardctl_cur <> l.id WHERE s.shardctl_old = %d AND s.shardctl_cur > %d", s.name, places, anywhere, refused)))
 	}
 	return out
 }

@@ -77,15 +77,15 @@ func inTheWay(ctx context.Context, tx pgx.Tx, s *stage, where string, cause erro
 	}
 	values, match := make([]string, len(exprs)), make([]string, len(exprs))
 	for i, e := range exprs {
-		values[i] = fmt.Sprintf("(%s) AS x_%d", e, i)
-		match[i] = fmt.Sprintf("t.x_%d %s s.x_%d", i, equal[i], i)
+		values[i] = fmt.Sprintf("(%s) AS shardctl_%d", e, i)
+		match[i] = fmt.Sprintf("t.shardctl_%d %s s.shardctl_%d", i, equal[i], i)
 	}
 	all := make([]string, len(s.columns))
 	for i, c := range s.columns {
 		all[i] = s.expr(c) + " AS " + c.name
 	}
-	sql := fmt.Sprintf(`SELECT DISTINCT t.x_key::text FROM (SELECT %[1]s FROM (SELECT %[2]s FROM %[3]s s WHERE %[4]s) s WHERE %[5]s) s
-JOIN (SELECT %[6]s AS x_key, %[1]s FROM %[7]s t WHERE %[5]s) t ON %[8]s`,
+	sql := fmt.Sprintf(`SELECT DISTINCT t.shardctl_key::text FROM (SELECT %[1]s FROM (SELECT %[2]s FROM %[3]s s WHERE %[4]s) s WHERE %[5]s) s
+JOIN (SELECT %[6]s AS shardctl_key, %[1]s FROM %[7]s t WHERE %[5]s) t ON %[8]s`,
 		strings.Join(values, ", "), strings.Join(all, ", "), s.name, where, predicate,
 		keyJSON("t", s.table.Table), postgres.Table(pgErr.SchemaName, pgErr.TableName), strings.Join(match, " AND "))
 	rows, err := tx.Query(ctx, sql, pgx.QueryExecModeExec)

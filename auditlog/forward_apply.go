@@ -229,7 +229,7 @@ func (ap *application) finish(ctx context.Context) error {
 	var statements []string
 	for _, st := range ap.in.staged {
 		if st.refused {
-			statements = append(statements, db.ward().park(st.stage, fmt.Sprintf("s.x_cur = %d", refused), reasonNoKey, noKeyMessage(st.stage.table)))
+			statements = append(statements, db.ward().park(st.stage, fmt.Sprintf("s.shardctl_cur = %d", refused), reasonNoKey, noKeyMessage(st.stage.table)))
 		}
 		spots := p.spots(st.stage.table, db.place)
 		statements = append(statements, st.tombstones(db.a.migration(), spots, ap.next.Tick)...)

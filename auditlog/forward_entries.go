@@ -90,15 +90,15 @@ func viaEqual(t *layout.Table) string {
 
 // fromLog is the union, over the segments of a table's log, of the new side of
 // entries and the old side of those that left their place. Its columns are the
-// primary key, x_place (if the table's rows have places) and x_any, which says that
+// primary key, shardctl_place (if the table's rows have places) and shardctl_any, which says that
 // the old place is unknown.
 func (p *plan) fromLog(t *tablePlan, e entries) string {
 	side := func(s, unknown string) string {
 		out := logColumns(t.Table, s)
 		if at := place(t, s); at != "" {
-			out += ", " + at + " AS x_place"
+			out += ", " + at + " AS shardctl_place"
 		}
-		return out + ", " + unknown + " AS x_any"
+		return out + ", " + unknown + " AS shardctl_any"
 	}
 	var parts []string
 	for _, log := range p.logs(t.Table) {

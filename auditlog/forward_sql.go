@@ -10,8 +10,8 @@ import (
 )
 
 // forwardSQL is the query, on the source, for one table of one batch. Each row
-// is a key with one of the locations where it may have been (x_old), the location
-// where the row is now (x_cur), and the row; a row that is gone has its key alone.
+// is a key with one of the locations where it may have been (shardctl_old), the location
+// where the row is now (shardctl_cur), and the row; a row that is gone has its key alone.
 // A row is looked up in a lateral subquery that cannot be flattened, so that no plan
 // ever reads a table as a whole: logs have no statistics.
 func (p *plan) forwardSQL(t *tablePlan, e entries) string {
@@ -20,27 +20,27 @@ func (p *plan) forwardSQL(t *tablePlan, e entries) string {
 	}
 	q := &ctes{plan: p, entries: e, done: map[string]bool{}}
 	known := q.known(t)
-	return fmt.Sprintf("%sSELECT %s, coalesce(r.x_cur, %d), %s\nFROM %s e LEFT JOIN LATERAL (%s WHERE %s OFFSET 0) r ON true",
+	return fmt.Sprintf("%sSELECT %s, coalesce(r.shardctl_cur, %d), %s\nFROM %s e LEFT JOIN LATERAL (%s WHERE %s OFFSET 0) r ON true",
 		q.with(), p.oldLocation(t), nowhere, stagedColumns(t, "e"), known, p.currentRow(t), t.SamePK("r", "e"))
 }
 
 // fullSQL reads a whole table: its parent was truncated.
 func (p *plan) fullSQL(t *tablePlan, e entries) string {
-	return fmt.Sprintf("SELECT r.x_cur, r.x_cur, %s FROM (%s) r", stagedColumns(t, "r"), p.currentRow(t))
+	return fmt.Sprintf("SELECT r.shardctl_cur, r.shardctl_cur, %s FROM (%s) r", stagedColumns(t, "r"), p.currentRow(t))
 }
 
 // currentRow selects the rows of a table, aliased r, with their location.
 func (p *plan) currentRow(t *tablePlan) string {
 	cols := postgres.Idents("r", layout.Names(t.columns))
 	if !t.keyed {
-		return fmt.Sprintf("SELECT %d AS x_cur, %s FROM %s r", p.only(t), cols, t.QualifiedSource())
+		return fmt.Sprintf("SELECT %d AS shardctl_cur, %s FROM %s r", p.only(t), cols, t.QualifiedSource())
 	}
 	joins, key := t.KeyFrom("r")
 	none := nowhere
 	if t.NoKey.Policy == "refuse" {
 		none = refused
 	}
-	return fmt.Sprintf("SELECT coalesce(%s, %d) AS x_cur, %s AS x_key, %s FROM %s r%s",
+	return fmt.Sprintf("SELECT coalesce(%s, %d) AS shardctl_cur, %s AS shardctl_key, %s FROM %s r%s",
 		p.rowLocation(t, key), none, keyTyped(key, t.Family), cols, t.QualifiedSource(), joins)
 }
 
@@ -51,8 +51,8 @@ func (p *plan) oldLocation(t *tablePlan) string {
 	if !t.keyed {
 		return fmt.Sprint(p.only(t))
 	}
-	return fmt.Sprintf("CASE WHEN e.x_any THEN %d WHEN e.x_key = r.x_key THEN r.x_cur ELSE coalesce(nullif(%s, r.x_cur), %d) END",
-		anywhere, p.rowLocation(t, "e.x_key"), nowhere)
+	return fmt.Sprintf("CASE WHEN e.shardctl_any THEN %d WHEN e.shardctl_key = r.shardctl_key THEN r.shardctl_cur ELSE coalesce(nullif(%s, r.shardctl_cur), %d) END",
+		anywhere, p.rowLocation(t, "e.shardctl_key"), nowhere)
 }
 
 // stagedColumns are a row's columns as they are staged. The primary key of a row
@@ -70,7 +70,7 @@ func stagedColumns(t *tablePlan, key string) string {
 		}
 	}
 	if t.StoreAs != "" {
-		out = append(out, fmt.Sprintf("(r.x_key)::%s", t.Key.TypeName))
+		out = append(out, fmt.Sprintf("(r.shardctl_key)::%s", t.Key.TypeName))
 	}
 	return strings.Join(out, ", ")
 }
@@ -94,8 +94,8 @@ func (q *ctes) add(name, sql string) {
 }
 
 // known names the expression with the primary keys of a table that the batch
-// touches, and for each the shard keys by which it may have been placed: x_key, or
-// x_any where that is unknown.
+// touches, and for each the shard keys by which it may have been placed: shardctl_key, or
+// shardctl_any where that is unknown.
 func (q *ctes) known(t *tablePlan) string {
 	name := fmt.Sprintf("known_%d", t.No)
 	switch {
@@ -104,7 +104,7 @@ func (q *ctes) known(t *tablePlan) string {
 		q.add(name, fmt.Sprintf("SELECT DISTINCT %s FROM (%s) l", postgres.Idents("l", t.PKNames()), q.plan.fromLog(t, q.entries)))
 	case !t.Derived():
 		pk := postgres.Idents("l", t.PKNames())
-		q.add(name, fmt.Sprintf("SELECT DISTINCT %s, l.x_place AS x_key, l.x_any FROM (%s) l", pk, q.plan.fromLog(t, q.entries)))
+		q.add(name, fmt.Sprintf("SELECT DISTINCT %s, l.shardctl_place AS shardctl_key, l.shardctl_any FROM (%s) l", pk, q.plan.fromLog(t, q.entries)))
 	default:
 		q.derived(name, t)
 	}
@@ -118,19 +118,19 @@ func (q *ctes) derived(name string, t *tablePlan) {
 	up, pairs := q.parents(t), q.pairs(t)
 	parentPK := postgres.Ident(t.Parent.PK[0].Name)
 	refers := func(alias, pair string) string {
-		return fmt.Sprintf("%s.%s %s %s.x_place", alias, parentPK, viaEqual(t.Table), pair)
+		return fmt.Sprintf("%s.%s %s %s.shardctl_place", alias, parentPK, viaEqual(t.Table), pair)
 	}
 	// A full join is never a nested loop, whatever the planner thinks of entries
 	// without statistics; the subquery keeps it from becoming another join.
 	hits := fmt.Sprintf("hits_%d", t.No)
 	first := postgres.Ident(t.PK[0].Name)
-	q.add(hits, fmt.Sprintf("SELECT * FROM (SELECT q.*, k.x_key, k.x_any AS k_any, k.%s IS NOT NULL AS x_hit FROM %s q FULL JOIN %s k ON %s OFFSET 0) x WHERE x.%s IS NOT NULL",
+	q.add(hits, fmt.Sprintf("SELECT * FROM (SELECT q.*, k.shardctl_key, k.shardctl_any AS shardctl_parent_any, k.%s IS NOT NULL AS shardctl_hit FROM %s q FULL JOIN %s k ON %s OFFSET 0) x WHERE x.%s IS NOT NULL",
 		parentPK, pairs, up, refers("k", "q"), first))
 	joins, key := t.Parent.KeyFrom("p")
 	table := t.Parent.QualifiedSource()
-	q.add(name, fmt.Sprintf(`SELECT %[1]s, q.x_key, q.k_any OR q.x_any AS x_any FROM %[2]s q WHERE q.x_hit
- UNION SELECT %[1]s, p.x_key, q.x_any FROM %[3]s q CROSS JOIN LATERAL (SELECT %[4]s AS x_key FROM %[5]s p%[6]s WHERE %[7]s OFFSET 0) p
- UNION SELECT %[1]s, %[8]s, q.x_any OR q.x_place IS NOT NULL FROM %[2]s q WHERE NOT q.x_hit AND NOT EXISTS (SELECT FROM %[5]s p WHERE %[7]s OFFSET 0)`,
+	q.add(name, fmt.Sprintf(`SELECT %[1]s, q.shardctl_key, q.shardctl_parent_any OR q.shardctl_any AS shardctl_any FROM %[2]s q WHERE q.shardctl_hit
+ UNION SELECT %[1]s, p.shardctl_key, q.shardctl_any FROM %[3]s q CROSS JOIN LATERAL (SELECT %[4]s AS shardctl_key FROM %[5]s p%[6]s WHERE %[7]s OFFSET 0) p
+ UNION SELECT %[1]s, %[8]s, q.shardctl_any OR q.shardctl_place IS NOT NULL FROM %[2]s q WHERE NOT q.shardctl_hit AND NOT EXISTS (SELECT FROM %[5]s p WHERE %[7]s OFFSET 0)`,
 		postgres.Idents("q", t.PKNames()), hits, pairs, keyTyped(key, t.Family), table, joins, refers("p", "q"), keyTyped("NULL", t.Family)))
 }
 
@@ -156,7 +156,7 @@ func keylessHaveShard(t *layout.Table) bool {
 }
 
 // pairs names the expression with a derived table's touched keys and the parents
-// (x_place) that each names or named.
+// (shardctl_place) that each names or named.
 func (q *ctes) pairs(t *tablePlan) string {
 	name := fmt.Sprintf("pairs_%d", t.No)
 	if !q.done[name] {
@@ -190,8 +190,8 @@ func (q *ctes) children(t *tablePlan, places bool) string {
 	via := "r." + postgres.Ident(t.Via.Name)
 	out := strings.Join(cols, ", ")
 	if places {
-		out += ", c.x_place, false"
+		out += ", c.shardctl_place, false"
 	}
-	return fmt.Sprintf("SELECT %s FROM %s m CROSS JOIN LATERAL (SELECT %s, %s AS x_place FROM %s r WHERE m.%s %s %s OFFSET 0) c",
+	return fmt.Sprintf("SELECT %s FROM %s m CROSS JOIN LATERAL (SELECT %s, %s AS shardctl_place FROM %s r WHERE m.%s %s %s OFFSET 0) c",
 		out, left, inner, via, t.QualifiedSource(), postgres.Ident(t.Parent.PK[0].Name), viaEqual(t.Table), via)
 }

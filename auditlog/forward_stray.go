@@ -69,9 +69,9 @@ func (r *reader) copyStrays(ctx context.Context, tx pgx.Tx, sql string, m *membe
 func (p *plan) straySQL(t *tablePlan, e entries, locations []int) string {
 	q := &ctes{plan: p, entries: e, done: map[string]bool{}}
 	known := q.known(t)
-	return fmt.Sprintf(`%sSELECT DISTINCT x.x_k::text, x.x_row::text FROM (
-  SELECT %s AS x_k, CASE WHEN r.x_cur IS NOT NULL THEN pg_catalog.to_jsonb(r) - '{x_cur,x_key}'::text[] END AS x_row, %s AS x_old, coalesce(r.x_cur, %d) AS x_cur
+	return fmt.Sprintf(`%sSELECT DISTINCT x.shardctl_k::text, x.shardctl_row::text FROM (
+  SELECT %s AS shardctl_k, CASE WHEN r.shardctl_cur IS NOT NULL THEN pg_catalog.to_jsonb(r) - '{shardctl_cur,shardctl_key}'::text[] END AS shardctl_row, %s AS shardctl_old, coalesce(r.shardctl_cur, %d) AS shardctl_cur
   FROM %s e LEFT JOIN LATERAL (%s WHERE %s OFFSET 0) r ON true) x
-WHERE x.x_old = %d OR x.x_old = ANY ('{%[9]s}'::int[]) OR x.x_cur = ANY ('{%[9]s}'::int[])`,
+WHERE x.shardctl_old = %d OR x.shardctl_old = ANY ('{%[9]s}'::int[]) OR x.shardctl_cur = ANY ('{%[9]s}'::int[])`,
 		q.with(), keyJSON("e", t.Table), p.oldLocation(t), nowhere, known, p.currentRow(t), t.SamePK("r", "e"), anywhere, joinInts(locations))
 }

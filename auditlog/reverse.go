@@ -210,9 +210,9 @@ func (v *reverser) stage(ctx context.Context, t *tablePlan, textual bool) (*stag
 	if err != nil {
 		return nil, err
 	}
-	lead := "0 AS x_old, 0 AS x_cur"
+	lead := "0 AS shardctl_old, 0 AS shardctl_cur"
 	if t.keyed && t.Derived() {
-		lead += ", ARRAY[t." + postgres.Ident(t.Via.Name) + "] AS x_vias"
+		lead += ", ARRAY[t." + postgres.Ident(t.Via.Name) + "] AS shardctl_vias"
 	}
 	s, err := makeStage(ctx, conn, t, t.Spec.Name, layout.Names(t.columns), lead, textual)
 	if err != nil {

@@ -227,7 +227,7 @@ func (r *restitution) finish(ctx context.Context) error {
 	v := r.b.v
 	var statements []string
 	for _, st := range r.b.in.staged {
-		statements = append(statements, v.ward().park(st.stage, fmt.Sprintf("s.x_cur = %d", barred), reasonForeign,
+		statements = append(statements, v.ward().park(st.stage, fmt.Sprintf("s.shardctl_cur = %d", barred), reasonForeign,
 			"the source's row of this key is not at this location, or its key leads elsewhere"))
 	}
 	if _, err := runAll(ctx, r.tx, statements); err != nil {

@@ -32,7 +32,7 @@ func (r *restitution) orphaned(st *staged) string {
 		return "false"
 	}
 	joins, key := t.KeyFrom("t")
-	return fmt.Sprintf("((SELECT %s IS NULL FROM (SELECT 1) one%s) AND t.%s %s ANY (s.x_vias))", key, joins, postgres.Ident(t.Via.Name), viaEqual(t.Table))
+	return fmt.Sprintf("((SELECT %s IS NULL FROM (SELECT 1) one%s) AND t.%s %s ANY (s.shardctl_vias))", key, joins, postgres.Ident(t.Via.Name), viaEqual(t.Table))
 }
 
 // ours is the condition that a location is one of the database's.
@@ -67,13 +67,13 @@ func (r *restitution) deletes() []statement {
 
 func (r *restitution) deleteOf(st *staged) statement {
 	s, t := st.stage, st.stage.table
-	where := fmt.Sprintf("s.x_cur = %d", nowhere)
+	where := fmt.Sprintf("s.shardctl_cur = %d", nowhere)
 	if r.manyLocations() && t.keyed {
 		// A key that is at another location by now is written there.
-		where += fmt.Sprintf(" AND NOT EXISTS (SELECT FROM %s u WHERE u.x_cur >= 0 AND %s)", s.name, s.sameStaged("u"))
+		where += fmt.Sprintf(" AND NOT EXISTS (SELECT FROM %s u WHERE u.shardctl_cur >= 0 AND %s)", s.name, s.sameStaged("u"))
 	}
 	return statement{action: remove, staged: st, where: where, sql: func(where string) string {
-		return fmt.Sprintf("DELETE FROM %s t USING %s s WHERE %s AND %s AND (%s = s.x_old OR %s)",
+		return fmt.Sprintf("DELETE FROM %s t USING %s s WHERE %s AND %s AND (%s = s.shardctl_old OR %s)",
 			t.QualifiedSource(), s.name, where, s.same("t"), r.storedAt(t, "t"), r.orphaned(st))
 	}}
 }
@@ -83,7 +83,7 @@ func (r *restitution) deleteOf(st *staged) statement {
 func (r *restitution) wipeOf(st *staged, loc int) statement {
 	s, t := st.stage, st.stage.table
 	return statement{action: other, sql: func(string) string {
-		return fmt.Sprintf("DELETE FROM %s t WHERE %s = %d AND (%s) NOT IN (SELECT %s FROM %s s WHERE s.x_cur = %[3]d)",
+		return fmt.Sprintf("DELETE FROM %s t WHERE %s = %d AND (%s) NOT IN (SELECT %s FROM %s s WHERE s.shardctl_cur = %[3]d)",
 			t.QualifiedSource(), r.storedAt(t, "t"), loc, postgres.Idents("t", t.PKNames()), s.keyExprs(), s.name)
 	}}
 }
@@ -108,21 +108,21 @@ func (s *stage) sameStaged(alias string) string {
 // settled, at any of its locations. A row whose own key leads elsewhere is left.
 func (r *restitution) writeOf(st *staged, settled bool) statement {
 	s, t := st.stage, st.stage.table
-	where, condition := "s.x_cur >= 0", ""
+	where, condition := "s.shardctl_cur >= 0", ""
 	if t.keyed {
 		condition = r.ours(r.storedAt(t, "t"))
 		if r.manyLocations() && !settled {
 			condition = fmt.Sprintf("%s = %s AND %s", r.storedAt(t, "t"), r.storedAt(t, "excluded"), condition)
 		}
 		if !t.Derived() {
-			where += " AND " + r.b.v.db.a.plan.rowLocation(t, s.expr(s.column(t.Key.Name))) + " = s.x_cur"
+			where += " AND " + r.b.v.db.a.plan.rowLocation(t, s.expr(s.column(t.Key.Name))) + " = s.shardctl_cur"
 		}
 	}
 	table := t.QualifiedSource()
 	mine := "true"
 	switch {
 	case t.keyed && r.manyLocations():
-		mine = fmt.Sprintf("(%s = s.x_cur OR %s)", r.storedAt(t, "t"), r.orphaned(st))
+		mine = fmt.Sprintf("(%s = s.shardctl_cur OR %s)", r.storedAt(t, "t"), r.orphaned(st))
 	case t.keyed:
 		mine = fmt.Sprintf("(%s OR %s)", r.ours(r.storedAt(t, "t")), r.orphaned(st))
 	}
@@ -158,18 +158,18 @@ func (r *restitution) settle(ctx context.Context, st *staged) error {
 	table, at := t.QualifiedSource(), r.storedAt(t, "t")
 	moved := "false"
 	if r.manyLocations() {
-		moved = fmt.Sprintf("(%s AND %s <> s.x_cur AND EXISTS (SELECT FROM %s u WHERE u.x_cur = %d AND u.x_old = %s AND %s))",
+		moved = fmt.Sprintf("(%s AND %s <> s.shardctl_cur AND EXISTS (SELECT FROM %s u WHERE u.shardctl_cur = %d AND u.shardctl_old = %s AND %s))",
 			r.ours(at), at, s.name, nowhere, at, s.sameStaged("u"))
 	}
-	statements := []string{fmt.Sprintf("DELETE FROM %s t USING %s s WHERE s.x_cur >= 0 AND %s AND (%s OR %s)", table, s.name, s.same("t"), moved, r.orphaned(st))}
-	foreign := fmt.Sprintf("%s IS DISTINCT FROM s.x_cur", at)
+	statements := []string{fmt.Sprintf("DELETE FROM %s t USING %s s WHERE s.shardctl_cur >= 0 AND %s AND (%s OR %s)", table, s.name, s.same("t"), moved, r.orphaned(st))}
+	foreign := fmt.Sprintf("%s IS DISTINCT FROM s.shardctl_cur", at)
 	if t.Derived() && !r.manyLocations() {
 		foreign = fmt.Sprintf("(%s) IS NOT TRUE", r.ours(at))
 	}
-	statements = append(statements, fmt.Sprintf("UPDATE %s s SET x_cur = %d FROM %s t WHERE s.x_cur >= 0 AND %s AND %s", s.name, barred, table, s.same("t"), foreign))
+	statements = append(statements, fmt.Sprintf("UPDATE %s s SET shardctl_cur = %d FROM %s t WHERE s.shardctl_cur >= 0 AND %s AND %s", s.name, barred, table, s.same("t"), foreign))
 	if !t.Derived() {
 		own := r.b.v.db.a.plan.rowLocation(t, s.expr(s.column(t.Key.Name)))
-		statements = append(statements, fmt.Sprintf("UPDATE %s s SET x_cur = %d WHERE s.x_cur >= 0 AND %s IS DISTINCT FROM s.x_cur", s.name, barred, own))
+		statements = append(statements, fmt.Sprintf("UPDATE %s s SET shardctl_cur = %d WHERE s.shardctl_cur >= 0 AND %s IS DISTINCT FROM s.shardctl_cur", s.name, barred, own))
 	}
 	if _, err := runAll(ctx, r.tx, statements); err != nil {
 		return fmt.Errorf("look at rows that are not this database's: %w", err)
@@ -185,11 +185,11 @@ func (r *restitution) left(st *staged, failed []failure) string {
 	if t.keyed {
 		there += fmt.Sprintf(" AND (%s OR %s)", r.ours(r.storedAt(t, "t")), r.orphaned(st))
 	}
-	where := "s.x_cur >= 0"
+	where := "s.shardctl_cur >= 0"
 	for _, f := range failed {
 		if f.statement.staged == st {
 			where += " AND NOT (" + among([]failure{f}) + ")"
 		}
 	}
-	return fmt.Sprintf("UPDATE %s s SET x_cur = %d WHERE %s AND NOT EXISTS (SELECT FROM %s t WHERE %s)", s.name, barred, where, t.QualifiedSource(), there)
+	return fmt.Sprintf("UPDATE %s s SET shardctl_cur = %d WHERE %s AND NOT EXISTS (SELECT FROM %s t WHERE %s)", s.name, barred, where, t.QualifiedSource(), there)
 }

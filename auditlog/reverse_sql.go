@@ -8,8 +8,8 @@ import (
 )
 
 // reverseSQL is the query, on a database, for one table of one batch at some of
-// its places. Each row is a touched key: the location it was touched at (x_old), the
-// same if the row is there, else nowhere (x_cur), the parents that its entries
+// its places. Each row is a touched key: the location it was touched at (shardctl_old), the
+// same if the row is there, else nowhere (shardctl_cur), the parents that its entries
 // named, and the row.
 func (p *plan) reverseSQL(t *tablePlan, e entries, all, at []spot, truncated map[int]bool) string {
 	var parts []string
@@ -28,10 +28,10 @@ func vias(t *tablePlan) bool { return t.keyed && t.Derived() }
 func (p *plan) reverseAt(t *tablePlan, s spot) string {
 	names := ""
 	if vias(t) {
-		names = "k.x_vias, "
+		names = "k.shardctl_vias, "
 	}
 	cols := strings.ReplaceAll(stagedSource(t, "k"), "\n", " ")
-	return fmt.Sprintf("SELECT %[1]d AS x_old, CASE WHEN r.x_there THEN %[1]d ELSE %[2]d END AS x_cur, %[3]s%[4]s FROM k LEFT JOIN LATERAL (SELECT true AS x_there, r.* FROM %[5]s r WHERE %[6]s OFFSET 0) r ON true WHERE k.x_loc = %[7]s",
+	return fmt.Sprintf("SELECT %[1]d AS shardctl_old, CASE WHEN r.shardctl_there THEN %[1]d ELSE %[2]d END AS shardctl_cur, %[3]s%[4]s FROM k LEFT JOIN LATERAL (SELECT true AS shardctl_there, r.* FROM %[5]s r WHERE %[6]s OFFSET 0) r ON true WHERE k.shardctl_loc = %[7]s",
 		s.loc, nowhere, names, cols, s.table, t.SamePK("r", "k"), postgres.Literal(s.name))
 }
 
@@ -61,11 +61,11 @@ func (p *plan) touchedKeys(t *tablePlan, e entries, all []spot) string {
 	for i, s := range all {
 		names[i] = postgres.Literal(s.name)
 	}
-	everywhere := "unnest(ARRAY[" + strings.Join(names, ", ") + "]::text[]) l(x_loc)"
+	everywhere := "unnest(ARRAY[" + strings.Join(names, ", ") + "]::text[]) l(shardctl_loc)"
 	side := func(s string) string {
 		out := logColumns(t.Table, s)
 		if vias(t) {
-			out += ", " + s + "via AS x_via"
+			out += ", " + s + "via AS shardctl_via"
 		}
 		return out
 	}
@@ -76,9 +76,9 @@ func (p *plan) touchedKeys(t *tablePlan, e entries, all []spot) string {
 	var parts []string
 	for _, log := range p.logs(t.Table) {
 		parts = append(parts,
-			fmt.Sprintf("SELECT loc::text AS x_loc, %s FROM %s WHERE %s AND op IN ('I', 'U', 'R') AND loc IS NOT NULL", side("n"), log, e.condition),
+			fmt.Sprintf("SELECT loc::text AS shardctl_loc, %s FROM %s WHERE %s AND op IN ('I', 'U', 'R') AND loc IS NOT NULL", side("n"), log, e.condition),
 			fmt.Sprintf("SELECT loc::text, %s FROM %s WHERE %s AND (op = 'D' OR op = 'U' AND (%s))", side("o"), log, e.condition, changed),
-			fmt.Sprintf("SELECT l.x_loc, %s FROM %s CROSS JOIN %s WHERE %s AND op = 'R' AND loc IS NULL", side("n"), log, everywhere, e.condition))
+			fmt.Sprintf("SELECT l.shardctl_loc, %s FROM %s CROSS JOIN %s WHERE %s AND op = 'R' AND loc IS NULL", side("n"), log, everywhere, e.condition))
 	}
 	if keys := e.extra[t.No]; len(keys) > 0 {
 		extra := extraKeys(t, keys)
@@ -86,14 +86,14 @@ func (p *plan) touchedKeys(t *tablePlan, e entries, all []spot) string {
 		if vias(t) {
 			columns += fmt.Sprintf(", NULL::%s", t.Via.TypeName)
 		}
-		parts = append(parts, fmt.Sprintf("SELECT l.x_loc, %s FROM (%s) x CROSS JOIN %s", columns, extra, everywhere))
+		parts = append(parts, fmt.Sprintf("SELECT l.shardctl_loc, %s FROM (%s) x CROSS JOIN %s", columns, extra, everywhere))
 	}
 	pk := "e." + strings.Join(quoteAll(t.PKNames()), ", e.")
 	agg := ""
 	if vias(t) {
-		agg = ", array_agg(DISTINCT e.x_via) FILTER (WHERE e.x_via IS NOT NULL) AS x_vias"
+		agg = ", array_agg(DISTINCT e.shardctl_via) FILTER (WHERE e.shardctl_via IS NOT NULL) AS shardctl_vias"
 	}
-	return fmt.Sprintf("SELECT e.x_loc, %[1]s%[2]s FROM (%[3]s) e GROUP BY e.x_loc, %[1]s", pk, agg, strings.Join(parts, "\n UNION ALL "))
+	return fmt.Sprintf("SELECT e.shardctl_loc, %[1]s%[2]s FROM (%[3]s) e GROUP BY e.shardctl_loc, %[1]s", pk, agg, strings.Join(parts, "\n UNION ALL "))
 }
 
 func quoteAll(names []string) []string {

@@ -257,19 +257,22 @@ func TestOddTablesThereAndBack(t *testing.T) {
 	t.Parallel()
 	ddl := `CREATE TABLE public.odd (gone int, id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, ws uuid NOT NULL, n numeric, twice numeric GENERATED ALWAYS AS (n * 2) STORED, serial int GENERATED ALWAYS AS IDENTITY, j jsonb, a text[], "we.ird ""e." bytea);
 	ALTER TABLE public.odd DROP COLUMN gone;
-	CREATE TABLE public.num (k numeric, b text, ws uuid NOT NULL, PRIMARY KEY (k, b))`
-	tables := []migrate.Table{{Name: migrate.TableName{Schema: "public", Name: "odd"}, Key: migrate.Key{Column: "ws"}}, {Name: migrate.TableName{Schema: "public", Name: "num"}, Key: migrate.Key{Column: "ws"}}}
+	CREATE TABLE public.num (k numeric, b text, ws uuid NOT NULL, PRIMARY KEY (k, b));
+	CREATE TABLE public.names (x_place int, x_key int, op text, seq int, loc text, o1 int, nkey uuid, k1 int, l int, x_old int, x_cur int, x_any int UNIQUE, x_loc int, r int, e int, s int, t int, ws uuid NOT NULL, PRIMARY KEY (x_place, x_key, op, seq, loc, k1, l, e, r, s, t))`
+	tables := []migrate.Table{{Name: migrate.TableName{Schema: "public", Name: "odd"}, Key: migrate.Key{Column: "ws"}}, {Name: migrate.TableName{Schema: "public", Name: "num"}, Key: migrate.Key{Column: "ws"}},
+		{Name: migrate.TableName{Schema: "public", Name: "names"}, Key: migrate.Key{Column: "ws"}}}
 	r := newRig(t, rigSpec{ddl: ddl, tables: tables, schema: "app"})
 	r.source.Exec(t, `INSERT INTO public.odd (ws, n, j, a, "we.ird ""e.") SELECT md5(g::text)::uuid, g / 3.0, jsonb_build_object('g', g), ARRAY[g::text, NULL, 'a,"b'], decode('00ff', 'hex') FROM generate_series(1, 20) g;
-		INSERT INTO public.num SELECT g, 'é' || g, md5(g::text)::uuid FROM generate_series(1, 5) g`)
+		INSERT INTO public.num SELECT g, 'é' || g, md5(g::text)::uuid FROM generate_series(1, 5) g;
+		INSERT INTO public.names (x_place, x_key, op, seq, loc, k1, l, e, r, s, t, ws) SELECT g, 1, 'o', 1, 'l', 1, 1, 1, 1, 1, 1, md5(g::text)::uuid FROM generate_series(1, 9) g`)
 	r.level(t)
 	r.want(t)
-	r.source.Exec(t, "UPDATE public.num SET k = k * 1.00; UPDATE public.odd SET n = 1, serial = DEFAULT WHERE id < 5; UPDATE public.odd SET n = n * 1.0")
+	r.source.Exec(t, "UPDATE public.num SET k = k * 1.00; UPDATE public.odd SET n = 1, serial = DEFAULT WHERE id < 5; UPDATE public.odd SET n = n * 1.0; UPDATE public.names SET x_place = -x_place, x_any = x_place, ws = gen_random_uuid()")
 	r.level(t)
 	r.want(t)
 	r.own(t)
 	for _, d := range r.dbs {
-		d.Exec(t, `UPDATE app.odd SET n = n + 1, j = '[1]', a = NULL; UPDATE app.num SET k = k * 1.0000; UPDATE app.odd SET serial = DEFAULT WHERE id % 2 = 0; INSERT INTO app.odd (id, ws, n) OVERRIDING SYSTEM VALUE SELECT id + 1000, ws, 5 FROM app.odd`)
+		d.Exec(t, `UPDATE app.odd SET n = n + 1, j = '[1]', a = NULL; UPDATE app.num SET k = k * 1.0000; UPDATE app.names SET x_any = NULL, x_key = 5 WHERE x_place % 2 = 0; DELETE FROM app.names WHERE x_place = -3; UPDATE app.odd SET serial = DEFAULT WHERE id % 2 = 0; INSERT INTO app.odd (id, ws, n) OVERRIDING SYSTEM VALUE SELECT id + 1000, ws, 5 FROM app.odd`)
 	}
 	r.back(t)
 	r.want(t)

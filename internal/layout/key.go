@@ -14,6 +14,19 @@ var families = map[string]string{
 	"smallint": "int", "integer": "int", "bigint": "int", "uuid": "uuid", "text": "text", "character varying": "text",
 }
 
+// ours begins the names of columns that statements add to a table's own.
+const ours = "shardctl_"
+
+// reserved refuses a column that could not be told from ours.
+func (l *Layout) reserved(t *Table) *migrate.Failure {
+	for _, name := range append(Names(t.Source.Columns), t.StoreAs) {
+		if strings.HasPrefix(name, ours) {
+			return migrate.Refuse("column.reserved", t.Name()+"."+name, "names that begin with "+ours+" are shardctl's own", "choose another name for the column")
+		}
+	}
+	return nil
+}
+
 func (l *Layout) primaryKey(t *Table) *migrate.Failure {
 	for _, name := range t.Source.PrimaryKey {
 		t.PK = append(t.PK, *t.Source.Column(name))

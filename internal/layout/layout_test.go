@@ -170,6 +170,7 @@ func TestSpecsThatDoNotFit(t *testing.T) {
 		{"missing version", "version.missing_column", "public.block.nope", func(s *migrate.Spec) { s.Tables[0].Version = "nope" }},
 		{"no hash", "key.type", "public.block.price", func(s *migrate.Spec) { s.Tables[0].Key.Column = "price" }},
 		{"via of another type", "key.via", "public.comment.body", func(s *migrate.Spec) { s.Tables[1].Key.Via = "body" }},
+		{"store_as of ours", "column.reserved", "public.comment.shardctl_key", func(s *migrate.Spec) { s.Tables[1].Key.StoreAs = "shardctl_key" }},
 		{"store_as that is there", "key.store_as", "public.comment.body", func(s *migrate.Spec) { s.Tables[1].Key.StoreAs = "body" }},
 		{"no key", "key.none", "public.block", func(s *migrate.Spec) { s.Tables[0].Key = migrate.Key{} }},
 		{"two families", "key.family", "public.of_text.k", func(s *migrate.Spec) {

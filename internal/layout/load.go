@@ -28,7 +28,7 @@ func New(spec *migrate.Spec, tables map[migrate.TableName]*catalog.Table) (*Layo
 		l.Tables = append(l.Tables, &Table{No: i + 1, Spec: t, Source: tables[t.Name], StoreAs: t.Key.StoreAs})
 	}
 	var failures migrate.Failures
-	steps := []func(*Table) *migrate.Failure{l.primaryKey, l.version, l.ownKey, l.link}
+	steps := []func(*Table) *migrate.Failure{l.reserved, l.primaryKey, l.version, l.ownKey, l.link}
 	for _, step := range steps {
 		for _, t := range l.Tables {
 			if f := step(t); f != nil {

@@ -3,16 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
 	"github.com/shardctl/shardctl/auditlog"
-	"github.com/shardctl/shardctl/internal/layout"
-	"github.com/shardctl/shardctl/internal/postgres"
 	"github.com/shardctl/shardctl/internal/store"
-	"github.com/shardctl/shardctl/internal/target"
 	"github.com/shardctl/shardctl/migrate"
 )
 
@@ -36,23 +31,31 @@ once or later on a migration that was completed before: TRUNCATE of all of them,
 CASCADE, in one transaction that gives way to the application. The empty tables and their
 fences stay, everywhere tables stay as they are. Refused, before anything is changed, while
 a foreign key of another table, a trigger on TRUNCATE or a publication would carry it on, or
-rows without a key were left to the source.`,
+rows without a key were left to the source.
+
+With --source-lost the databases are completed from their own copies of the state, because
+the source is dead for good and you say so: what they own is opened, reverse capture is
+removed, each owns its copies of the everywhere tables from then on, and the routers lead to
+the databases. What the source alone knew is lost: writes to everywhere tables that were not
+applied yet, and with a rollback under way whether it had been committed. Refused if the
+source answers, or if a database's copy says that the source owns shards.`,
 			`  shardctl complete --yes
-  shardctl complete --drop-source --yes`, "4", "5"),
+  shardctl complete --drop-source --yes
+  shardctl complete --source-lost --yes`, "4", "5"),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case o.DropSource && o.SourceLost:
 				return migrate.Usage("usage.flag", "--drop-source, --source-lost", "exclude each other", "a lost source has no rows to remove")
 			case o.SourceLost:
-				return migrate.Usage("usage.not_yet", "--source-lost", "not supported yet", "leave it out")
+				return a.sourceLost(cmd.Context())
 			}
 			return a.complete(cmd.Context(), o.DropSource)
 		},
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.DropSource, "drop-source", false, "remove the moved rows from the source as well")
-	f.BoolVar(&o.SourceLost, "source-lost", false, "the source is lost for good (not yet)")
+	f.BoolVar(&o.SourceLost, "source-lost", false, "the source is lost for good: complete from the databases' own copies of the state")
 	return cmd
 }
 
@@ -149,24 +152,4 @@ func (s *session) removeReverse(ctx context.Context) error {
 		return nil
 	}
 	return auditlog.Uninstall(ctx, auditlog.SourceSide(l), s.source, s.source)
-}
-
-// handOverEverywhere gives a database its copies of the everywhere tables, where
-// the spec says so.
-func (s *session) handOverEverywhere(ctx context.Context, l *layout.Layout, name string, conn *pgx.Conn) error {
-	if s.spec.Complete.EverywhereOwner == store.OwnerSource || s.followsSource(l) {
-		return nil
-	}
-	return postgres.WithTx(ctx, conn, pgx.TxOptions{}, func(tx pgx.Tx) error {
-		if _, err := store.ChangeControl(ctx, tx, s.spec.Migration); err != nil {
-			return err
-		}
-		return target.OpenEverywhere(ctx, tx, l, name)
-	})
-}
-
-// followsSource reports whether an everywhere table goes on being brought forward.
-func (s *session) followsSource(l *layout.Layout) bool {
-	everywhere := slices.ContainsFunc(l.Tables, func(t *layout.Table) bool { return t.Everywhere() })
-	return everywhere && s.spec.Complete.EverywhereOwner == "source"
 }

@@ -23,11 +23,8 @@ const lookTimeout = 3 * time.Second
 // overview assembles the status document. A database that cannot be reached is
 // shown as that; the source has to answer.
 func (s *session) overview(ctx context.Context) (statusDocument, error) {
-	doc := statusDocument{Migration: s.spec.Migration, Phase: s.phase(), Next: s.phase().Next(), Databases: []databaseStatus{}, Problems: []string{},
-		Capture: captureStatus{Engine: s.spec.Capture.Engine}, Cutover: cutoverStatus{State: "none"},
-		Backfill: backfill.Status{Tables: []backfill.TableStatus{}}, Verify: verify.State{State: verify.None}}
-	reason := "not cut over"
-	doc.Rollback.Reason = &reason
+	doc := emptyStatus(s.spec)
+	doc.Phase, doc.Next = s.phase(), s.phase().Next()
 	if s.migration == nil {
 		return doc, nil
 	}
@@ -85,7 +82,7 @@ func (s *session) lookAt(ctx context.Context, o store.Ownership, doc *statusDocu
 	}
 	defer postgres.CloseQuietly(ctx, conn)
 	out.Reachable = true
-	control, err := store.LoadControl(ctx, conn, s.spec.Migration)
+	known, err := store.LoadCopy(ctx, conn, s.spec.Migration)
 	if errors.Is(err, store.ErrNotFound) || postgres.SQLState(err) == undefinedTable {
 		return out // not prepared yet, or removed
 	}
@@ -93,7 +90,11 @@ func (s *session) lookAt(ctx context.Context, o store.Ownership, doc *statusDocu
 		problem(err)
 		return out
 	}
-	out.Held = control.Held
+	control := known.Control
+	out.Held, out.sourceLost = control.Held, known.SourceLost
+	if known.SourceLost {
+		problem(errors.New("it was completed without the source: this one was declared lost and is no way back"))
+	}
 	if control.Epoch > o.Epoch {
 		problem(fmt.Errorf("it knows epoch %d, the source only %d: the source went back in time", control.Epoch, o.Epoch))
 	}
@@ -123,12 +124,7 @@ func (s *session) forwardOverview(ctx context.Context, conn *pgx.Conn, out *data
 }
 
 func (s *session) switchOverview(ctx context.Context, doc *statusDocument) (err error) {
-	switch {
-	case doc.Cutover.ShardsMoved == s.spec.Shards.Count:
-		doc.Cutover.State = "done"
-	case doc.Cutover.ShardsMoved > 0:
-		doc.Cutover.State = "partial"
-	}
+	doc.countMoved(s.spec)
 	doc.Cutover.SourceDroppedAt = s.migration.SourceDroppedAt
 	doc.Cutover.LastPause, err = store.LastPause(ctx, s.source, s.spec.Migration)
 	if err == nil && doc.Capture.LagSeconds != nil && doc.Cutover.State == "none" {
@@ -185,6 +181,9 @@ func (s *session) rollbackOverview(ctx context.Context, doc *statusDocument) err
 			return err
 		}
 		switch {
+		case d.sourceLost:
+			doc.Rollback.Available = false
+			no("database %s was completed without the source", d.Name)
 		case gap != "":
 			doc.Rollback.Available = false
 			no("the reverse log of %s has a gap: %s", d.Name, gap)

@@ -8,7 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/shardctl/shardctl/backfill"
 	"github.com/shardctl/shardctl/migrate"
+	"github.com/shardctl/shardctl/verify"
 )
 
 func newStatus(a *app) *cobra.Command {
@@ -17,7 +19,8 @@ func newStatus(a *app) *cobra.Command {
 		Use:   "status",
 		Short: "Show where the migration stands and what to run next",
 		Long: help(`Reads the state on the source and on every database. With --watch it is shown again each
-second until Ctrl-C.`,
+second until Ctrl-C. Where the source cannot be reached, what the databases' own copies of
+the state say is shown, and the exit code is 1; 0 once complete --source-lost was run.`,
 			`  shardctl status
   shardctl status --watch
   shardctl status -o json | jq -r .next`),
@@ -52,9 +55,12 @@ func (a *app) watch(ctx context.Context) error {
 }
 
 func (a *app) status(ctx context.Context) error {
-	s, err := a.open(ctx, "status")
+	s, c, err := a.openOrCopies(ctx, "status")
 	if err != nil {
 		return err
+	}
+	if c != nil {
+		return a.statusOfCopies(c)
 	}
 	defer s.close(ctx)
 	doc, err := s.overview(ctx)
@@ -77,6 +83,26 @@ type statusDocument struct {
 	Rollback  rollbackStatus   `json:"rollback"`
 	Databases []databaseStatus `json:"databases"`
 	Problems  []string         `json:"problems"`
+	// Error is why the source could not be asked: then the rest is what the databases know.
+	Error *errorDocument `json:"error,omitempty"`
+}
+
+// emptyStatus is the document before anything is known.
+func emptyStatus(spec *migrate.Spec) statusDocument {
+	reason := "not cut over"
+	return statusDocument{Migration: spec.Migration, Databases: []databaseStatus{}, Problems: []string{},
+		Capture: captureStatus{Engine: spec.Capture.Engine}, Cutover: cutoverStatus{State: "none"}, Rollback: rollbackStatus{Reason: &reason},
+		Backfill: backfill.Status{Tables: []backfill.TableStatus{}}, Verify: verify.State{State: verify.None}}
+}
+
+// countMoved words how many shards have moved.
+func (d *statusDocument) countMoved(spec *migrate.Spec) {
+	switch {
+	case d.Cutover.ShardsMoved == spec.Shards.Count:
+		d.Cutover.State = "done"
+	case d.Cutover.ShardsMoved > 0:
+		d.Cutover.State = "partial"
+	}
 }
 
 type captureStatus struct {
@@ -112,6 +138,8 @@ type databaseStatus struct {
 	Quarantined int      `json:"quarantined"`
 	Owner       string   `json:"owner"`
 	Held        bool     `json:"held"`
+
+	sourceLost bool // completed without the source
 }
 
 func printStatus(w io.Writer, d statusDocument) {

@@ -29,7 +29,7 @@ func newTopology(a *app) *cobra.Command {
 	cmd.AddCommand(&cobra.Command{
 		Use:   "show",
 		Short: "Print the topology document",
-		Long:  help("Prints who owns which shard, from the source's state. Reads only.", "  shardctl topology show -o json | jq '.shards[0]'"),
+		Long:  help("Prints who owns which shard, from the source's state, or, where the source cannot be\nreached, from the databases' own copies. Reads only.", "  shardctl topology show -o json | jq '.shards[0]'"),
 		Args:  noArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return a.showTopology(cmd.Context()) },
 	}, &cobra.Command{
@@ -53,21 +53,30 @@ func (s *session) document(ctx context.Context) (topology.Topology, error) {
 }
 
 func (a *app) showTopology(ctx context.Context) error {
-	s, err := a.open(ctx, "topology")
+	doc, err := a.readTopology(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.close(ctx)
-	doc, err := s.document(ctx)
-	if err != nil {
-		return err
-	}
-	return s.print(doc, func(w io.Writer) {
+	return a.print(doc, func(w io.Writer) {
 		fmt.Fprintf(w, "migration %s, epoch %d\n", doc.Migration, doc.Epoch)
 		for _, r := range doc.Shards {
 			fmt.Fprintf(w, "shard %4d  %-12s %s schema %s\n", r.Shard, r.Database, r.Primary(), r.Schema)
 		}
 	})
+}
+
+// readTopology asks the source, or, where it cannot be reached, the databases.
+func (a *app) readTopology(ctx context.Context) (topology.Topology, error) {
+	s, c, err := a.openOrCopies(ctx, "topology")
+	if err != nil {
+		return topology.Topology{}, err
+	}
+	if c != nil {
+		a.note(c)
+		return topology.Build(c.spec, c.owners())
+	}
+	defer s.close(ctx)
+	return s.document(ctx)
 }
 
 func (a *app) pushTopology(ctx context.Context) error {

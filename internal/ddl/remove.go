@@ -27,7 +27,8 @@ const dropWait = 5 * time.Second
 // Remove undoes objects of one place, newest first, and notes each as removed on
 // the source. Triggers on tables that stay are disabled first and dropped later,
 // with locks that give way. What others depend on is tried again after the rest;
-// what is left in the end is a *migrate.Failure that names it.
+// what is left in the end is a *migrate.Failure that names it. Source is nil where the
+// registry is lost with it: nothing is noted then.
 func Remove(ctx context.Context, source postgres.Querier, place *pgx.Conn, objects []store.Object) error {
 	triggers, rest := split(objects)
 	if err := removeTriggers(ctx, source, place, triggers); err != nil {
@@ -112,6 +113,13 @@ func undo(ctx context.Context, source postgres.Querier, place *pgx.Conn, objects
 	})
 	if err != nil {
 		return err
+	}
+	return markRemoved(ctx, source, ids)
+}
+
+func markRemoved(ctx context.Context, source postgres.Querier, ids []int64) error {
+	if source == nil {
+		return nil
 	}
 	return store.MarkRemoved(ctx, source, ids...)
 }

@@ -78,7 +78,7 @@ func drop(ctx context.Context, source postgres.Querier, place *pgx.Conn, relatio
 	for i, o := range objects {
 		ids[i] = o.ID
 	}
-	return store.MarkRemoved(ctx, source, ids...)
+	return markRemoved(ctx, source, ids)
 }
 
 // withLock runs fn with a lock on a relation that has some of the triggers; else

@@ -312,3 +312,18 @@ func TestHandover(t *testing.T) {
 	}
 	must(t, store.ClearHandover(ctx, conn, "m"))
 }
+
+// TestNewestOwnershipWins: a database that was not told of the last switch is outvoted.
+func TestNewestOwnershipWins(t *testing.T) {
+	t.Parallel()
+	old := store.Copy{Control: store.Control{Database: "db1", Owner: store.OwnerSource, Epoch: 1, Shards: []int{1}}}
+	told := store.Copy{Control: store.Control{Database: "db0", Owner: "db0", Epoch: 2, Shards: []int{0}}, Owners: []store.Ownership{
+		{Database: "db0", Owner: "db0", Epoch: 2, Shards: []int{0}}, {Database: "db1", Owner: "db1", Epoch: 2, Shards: []int{1}},
+	}}
+	for _, copies := range []map[string]store.Copy{{"db0": told, "db1": old}, {"db0": told}} {
+		got := store.Newest(copies)
+		if len(got) != 2 || got[0].Owner != "db0" || got[1].Owner != "db1" || got[1].Epoch != 2 {
+			t.Errorf("newest of %d copies: %v", len(copies), got)
+		}
+	}
+}

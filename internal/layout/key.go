@@ -29,7 +29,12 @@ func (l *Layout) reserved(t *Table) *migrate.Failure {
 
 func (l *Layout) primaryKey(t *Table) *migrate.Failure {
 	for _, name := range t.Source.PrimaryKey {
-		t.PK = append(t.PK, *t.Source.Column(name))
+		c := t.Source.Column(name)
+		if c.Generated {
+			return migrate.Refuse("table.generated_primary_key", t.Name()+"."+name, "a column of its primary key is generated: a row cannot be written by such a key",
+				"make it an ordinary column that a trigger fills, or choose another primary key")
+		}
+		t.PK = append(t.PK, *c)
 	}
 	return nil
 }

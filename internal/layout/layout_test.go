@@ -160,7 +160,8 @@ func TestSpecsThatDoNotFit(t *testing.T) {
 		CREATE TABLE pair (a int, b int, PRIMARY KEY (a, b)); CREATE TABLE of_text (id text PRIMARY KEY, k text);
 		CREATE COLLATION nd (provider = icu, locale = 'und', deterministic = false);
 		ALTER TABLE of_text ADD nd text COLLATE nd;
-		CREATE DOMAIN wid AS bigint; CREATE TABLE dom (id int PRIMARY KEY, w wid)`)
+		CREATE DOMAIN wid AS bigint; CREATE TABLE dom (id int PRIMARY KEY, w wid);
+		CREATE TABLE made (a int, id int GENERATED ALWAYS AS (a + 1) STORED PRIMARY KEY)`)
 	for _, c := range []struct {
 		what, code, object string
 		change             func(*migrate.Spec)
@@ -173,6 +174,9 @@ func TestSpecsThatDoNotFit(t *testing.T) {
 		{"store_as of ours", "column.reserved", "public.comment.shardctl_key", func(s *migrate.Spec) { s.Tables[1].Key.StoreAs = "shardctl_key" }},
 		{"store_as that is there", "key.store_as", "public.comment.body", func(s *migrate.Spec) { s.Tables[1].Key.StoreAs = "body" }},
 		{"no key", "key.none", "public.block", func(s *migrate.Spec) { s.Tables[0].Key = migrate.Key{} }},
+		{"generated primary key", "table.generated_primary_key", "public.made.id", func(s *migrate.Spec) {
+			s.Tables = append(s.Tables, migrate.Table{Name: name("made"), Key: migrate.Key{Column: "a"}})
+		}},
 		{"two families", "key.family", "public.of_text.k", func(s *migrate.Spec) {
 			s.Tables = append(s.Tables, migrate.Table{Name: name("of_text"), Key: migrate.Key{Column: "k"}})
 		}},

@@ -8,6 +8,7 @@ import (
 	"github.com/shardctl/shardctl/auditlog"
 	"github.com/shardctl/shardctl/internal/layout"
 	"github.com/shardctl/shardctl/internal/store"
+	"github.com/shardctl/shardctl/internal/target"
 	"github.com/shardctl/shardctl/migrate"
 )
 
@@ -48,7 +49,17 @@ func (a *app) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	conns, err := s.databases(ctx, "install")
+	if err != nil {
+		return err
+	}
+	defer closeAll(ctx, conns)
 	err = s.journaled(ctx, "install", func(ctx context.Context) error {
+		for _, d := range s.spec.Databases {
+			if err := target.Adopt(ctx, conns[d.Name], l, d.Name); err != nil {
+				return err
+			}
+		}
 		if err := auditlog.Install(ctx, s.captureEnv(l)); err != nil {
 			return err
 		}

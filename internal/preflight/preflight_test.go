@@ -80,6 +80,7 @@ func TestFindings(t *testing.T) {
 		{"view not copied", "CREATE VIEW w AS SELECT * FROM item", "", "", "view.not_copied", migrate.SeverityInfo, "w"},
 		{"a trigger function that pins the schema", "CREATE FUNCTION seen() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$ BEGIN PERFORM count(*) FROM account; RETURN NULL; END $$; CREATE TRIGGER seen AFTER INSERT ON item FOR EACH ROW EXECUTE FUNCTION seen()", "", "", "trigger.schema", migrate.SeverityWarning, "seen()"},
 		{"a trigger function that names the schema", "CREATE FUNCTION seen() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM count(*) FROM Public.account a; RETURN NULL; END $$; CREATE TRIGGER seen AFTER INSERT ON item FOR EACH ROW EXECUTE FUNCTION seen()", "", "", "trigger.schema", migrate.SeverityWarning, "seen()"},
+		{"a large object", "ALTER TABLE item ADD image oid; INSERT INTO account VALUES (1, 1); INSERT INTO item (id, account_id, image) VALUES (1, 1, lo_from_bytea(0, 'x'))", "", "", "column.large_object", migrate.SeverityError, "item.image"},
 		{"inheritance", "CREATE TABLE sub () INHERITS (account)", "", "", "table.inherited", migrate.SeverityError, "account"},
 		{"same server", "", "", "", "target.same_server", migrate.SeverityWarning, "db0"},
 	}

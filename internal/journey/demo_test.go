@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -59,7 +60,7 @@ func TestAStoppedDemoLeavesNothing(t *testing.T) {
 			env, folder := demoEnv(t)
 			c := binary.Begin(t, env, "demo", "--rows", "1000", "--shards", "4", "--no-progress", "--keep")
 			pgtest.Eventually(t, binary.Patience, func() bool {
-				return strings.Contains(c.Stderr(), "==> "+stop.phase+"\n") || c.Ended()
+				return c.Ended() || strings.Contains(c.Stderr(), "==> "+stop.phase+"\n") && initdbRuns(t, folder)
 			})
 			c.Signal(t, stop.signal)
 			r := c.Wait(t)
@@ -69,6 +70,13 @@ func TestAStoppedDemoLeavesNothing(t *testing.T) {
 			nothingLeft(t, folder, 0)
 		})
 	}
+}
+
+// initdbRuns reports whether the first server's initdb has begun, at least.
+func initdbRuns(t *testing.T, folder string) bool {
+	begun, err := filepath.Glob(filepath.Join(folder, "*", "data", "PG_VERSION"))
+	must(t, err)
+	return len(begun) > 0
 }
 
 // TestAKilledDemoLeavesNothing: the servers end with it, the next demo removes the rest.

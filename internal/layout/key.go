@@ -61,6 +61,10 @@ func (l *Layout) ownKey(t *Table) *migrate.Failure {
 		return migrate.Refuse("key.type", t.Name()+"."+name, "a key of type "+c.TypeName+" does not hash",
 			"use a column of type smallint, integer, bigint, uuid, text or varchar")
 	}
+	if c.Generated {
+		return migrate.Refuse("key.generated", t.Name()+"."+name, "the key is a generated column, which is not copied: a row's shard would not be known before it is written",
+			"use an ordinary column")
+	}
 	if !c.Deterministic {
 		return migrate.Refuse("key.collation", t.Name()+"."+name, "the key's collation is not deterministic: equal keys may hash apart",
 			"give the column a deterministic collation")

@@ -156,7 +156,7 @@ func TestRowsWithoutAKey(t *testing.T) {
 func TestSpecsThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	db := pgtest.NewDatabase(t)
-	db.Exec(t, schema+`ALTER TABLE block ADD price numeric, ADD loose text COLLATE "C";
+	db.Exec(t, schema+`ALTER TABLE block ADD price numeric, ADD twice int GENERATED ALWAYS AS (workspace_id * 2) STORED, ADD loose text COLLATE "C";
 		CREATE TABLE pair (a int, b int, PRIMARY KEY (a, b)); CREATE TABLE of_text (id text PRIMARY KEY, k text);
 		CREATE COLLATION nd (provider = icu, locale = 'und', deterministic = false);
 		ALTER TABLE of_text ADD nd text COLLATE nd;
@@ -177,6 +177,7 @@ func TestSpecsThatDoNotFit(t *testing.T) {
 		{"generated primary key", "table.generated_primary_key", "public.made.id", func(s *migrate.Spec) {
 			s.Tables = append(s.Tables, migrate.Table{Name: name("made"), Key: migrate.Key{Column: "a"}})
 		}},
+		{"generated key", "key.generated", "public.block.twice", func(s *migrate.Spec) { s.Tables[0].Key.Column = "twice" }},
 		{"two families", "key.family", "public.of_text.k", func(s *migrate.Spec) {
 			s.Tables = append(s.Tables, migrate.Table{Name: name("of_text"), Key: migrate.Key{Column: "k"}})
 		}},

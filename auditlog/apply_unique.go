@@ -57,18 +57,21 @@ const uniqueSQL = `SELECT coalesce(pg_get_expr(i.indpred, i.indrelid), 'true'),
   ARRAY(SELECT pg_get_indexdef(i.indexrelid, k, true) FROM generate_series(1, i.indnkeyatts) k),
   ARRAY(SELECT format('OPERATOR(%I.%s)', n.nspname, o.oprname) FROM unnest(i.indclass::oid[]) WITH ORDINALITY c(oid, ord) JOIN pg_opclass oc ON oc.oid = c.oid
     JOIN pg_amop m ON m.amopfamily = oc.opcfamily AND m.amopstrategy = 3 AND m.amoplefttype = oc.opcintype AND m.amoprighttype = oc.opcintype
-    JOIN pg_operator o ON o.oid = m.amopopr JOIN pg_namespace n ON n.oid = o.oprnamespace ORDER BY c.ord)
+    JOIN pg_operator o ON o.oid = m.amopopr JOIN pg_namespace n ON n.oid = o.oprnamespace ORDER BY c.ord),
+  coalesce((SELECT string_agg(format(', (%s) AS %I', pg_get_expr(d.adbin, d.adrelid), a.attname), '') FROM pg_attrdef d JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
+    WHERE d.adrelid = i.indrelid AND a.attgenerated <> ''), '')
 FROM pg_index i WHERE i.indexrelid = to_regclass(format('%I.%I', $1::text, $2::text)) AND i.indisunique`
 
 // inTheWay gives the keys of stored rows that have a unique value of staged rows.
+// Generated columns are not staged: they are computed here as the table does.
 func inTheWay(ctx context.Context, tx pgx.Tx, s *stage, where string, cause error) ([]string, error) {
 	var pgErr *pgconn.PgError
 	if !errors.As(cause, &pgErr) {
 		return nil, nil
 	}
-	var predicate string
+	var predicate, generated string
 	var exprs, equal []string
-	err := tx.QueryRow(ctx, uniqueSQL, pgx.QueryExecModeExec, pgErr.SchemaName, pgErr.ConstraintName).Scan(&predicate, &exprs, &equal)
+	err := tx.QueryRow(ctx, uniqueSQL, pgx.QueryExecModeExec, pgErr.SchemaName, pgErr.ConstraintName).Scan(&predicate, &exprs, &equal, &generated)
 	if errors.Is(err, pgx.ErrNoRows) || err == nil && len(equal) != len(exprs) {
 		return nil, nil // an exclusion constraint: not looked into
 	}
@@ -84,10 +87,10 @@ func inTheWay(ctx context.Context, tx pgx.Tx, s *stage, where string, cause erro
 	for i, c := range s.columns {
 		all[i] = s.expr(c) + " AS " + c.name
 	}
-	sql := fmt.Sprintf(`SELECT DISTINCT t.shardctl_key::text FROM (SELECT %[1]s FROM (SELECT %[2]s FROM %[3]s s WHERE %[4]s) s WHERE %[5]s) s
+	sql := fmt.Sprintf(`SELECT DISTINCT t.shardctl_key::text FROM (SELECT %[1]s FROM (SELECT s.*%[9]s FROM (SELECT %[2]s FROM %[3]s s WHERE %[4]s) s) s WHERE %[5]s) s
 JOIN (SELECT %[6]s AS shardctl_key, %[1]s FROM %[7]s t WHERE %[5]s) t ON %[8]s`,
 		strings.Join(values, ", "), strings.Join(all, ", "), s.name, where, predicate,
-		keyJSON("t", s.table.Table), postgres.Table(pgErr.SchemaName, pgErr.TableName), strings.Join(match, " AND "))
+		keyJSON("t", s.table.Table), postgres.Table(pgErr.SchemaName, pgErr.TableName), strings.Join(match, " AND "), generated)
 	rows, err := tx.Query(ctx, sql, pgx.QueryExecModeExec)
 	if err != nil {
 		return nil, fmt.Errorf("look for what %s clashes with: %w", pgErr.ConstraintName, err)

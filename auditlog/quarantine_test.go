@@ -112,10 +112,22 @@ func TestRowsWithoutAKey(t *testing.T) {
 
 func TestUniqueValuesChangeHands(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, rigSpec{databases: 1, schema: "app", batch: 3, tables: blocks()[:1],
-		ddl: `CREATE TABLE public.block (id bigint PRIMARY KEY, workspace_id bigint NOT NULL, body text)`})
-	r.source.Exec(t, "CREATE UNIQUE INDEX ON public.block (lower(body)) WHERE body <> 'free'")
-	r.dbs[0].Exec(t, "CREATE UNIQUE INDEX ON app.block (lower(body)) WHERE body <> 'free'")
+	for what, c := range map[string]struct{ column, on string }{
+		"an expression":      {"", "(lower(body)) WHERE body <> 'free'"},
+		"a generated column": {`, "Low er" text GENERATED ALWAYS AS (lower(body)) STORED`, `("Low er") WHERE "Low er" <> 'free'`},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, rigSpec{databases: 1, schema: "app", batch: 3, tables: blocks()[:1],
+				ddl: `CREATE TABLE public.block (id bigint PRIMARY KEY, workspace_id bigint NOT NULL, body text` + c.column + `)`})
+			r.source.Exec(t, "CREATE UNIQUE INDEX ON public.block "+c.on)
+			r.dbs[0].Exec(t, "CREATE UNIQUE INDEX ON app.block "+c.on)
+			uniqueValuesChangeHands(t, r)
+		})
+	}
+}
+
+func uniqueValuesChangeHands(t *testing.T, r *rig) {
 	steps := []string{
 		"INSERT INTO public.block SELECT g, g, 'u' || g FROM generate_series(1, 12) g",
 		// A swap, with no free moment in between, in one transaction.

@@ -29,12 +29,7 @@ func Rollback(ctx context.Context, cfg Config) (Report, error) {
 
 // back is a rollback from its gates to its end.
 func (w *window) back(ctx context.Context, s standing) (Outcome, error) {
-	// A stopped attempt may have left databases closed: the source still says that
-	// they own, so they are opened before anything else.
-	if err := w.reopen(ctx); err != nil {
-		return Refused, err
-	}
-	if err := w.resume(ctx); err != nil {
+	if err := w.endLast(ctx, s); err != nil {
 		return Refused, err
 	}
 	if err := w.gates(ctx, Back); err != nil {
@@ -47,15 +42,15 @@ func (w *window) back(ctx context.Context, s standing) (Outcome, error) {
 	epoch := s.epoch + 1
 	err = w.hold(ctx, Back, backend, func(ctx context.Context) error { return w.drainBack(ctx, tx, epoch) })
 	if err == nil {
-		err = w.rec.step(ctx, "commit", func(ctx context.Context) error { return w.commit(ctx, tx, backend, epoch) })
+		err = w.rec.decisive(ctx, "commit", func(ctx context.Context) error { return w.commit(ctx, tx, backend, epoch) })
 		if err != nil && !errors.Is(err, errUndone) {
 			return Ambiguous, unknown(Back, err)
 		}
 	}
 	if err != nil {
-		return w.undo(ctx, Back, tx, w.reopen, err)
+		return w.undo(ctx, undoing{d: Back, tx: tx, epoch: epoch, reopen: w.reopen}, err)
 	}
-	return Done, w.finish(context.WithoutCancel(ctx))
+	return w.conclude(ctx, Back, epoch)
 }
 
 // drainBack closes every database, drains what they wrote and prepares the

@@ -29,13 +29,13 @@ func DryRun(ctx context.Context, cfg Config, d Direction) (report Report, first 
 		report.Outcome = Refused
 		return report, err
 	}
-	checks := []gate{{"gate: blockers", w.gateBlockers}, {"gate: routers", w.describeRouters}}
+	checks := []gate{{name: "gate: blockers", run: w.gateBlockers}, {name: "gate: routers", run: w.describeRouters}}
 	if d == Forward {
-		checks = append([]gate{{"gate: verified", w.gateVerified}, {"gate: copied", w.gateCopied}}, checks...)
+		checks = append([]gate{{name: "gate: verified", run: w.gateVerified}, {name: "gate: copied", run: w.gateCopied}}, checks...)
 	}
 	for _, c := range checks {
 		s := Step{Name: c.name, Started: time.Now(), Outcome: "ok"}
-		if err := c.run(ctx); err != nil {
+		if err := c.take(ctx); err != nil {
 			s.Outcome = "failed"
 			if first == nil {
 				first, report.Outcome = err, Refused

@@ -12,38 +12,72 @@ import (
 	"github.com/shardctl/shardctl/internal/topology"
 )
 
-// finishTimeout bounds the way from the point of no return to the release. Past
-// it the next run goes on from where this one stood.
-const finishTimeout = 30 * time.Second
+const (
+	// finishTimeout bounds all that follows the point of no return. Past it the next
+	// run goes on from where this one stood.
+	finishTimeout = 30 * time.Second
+	// heldTimeout, or max_pause if that is longer, bounds each part of it for which
+	// clients wait: a server that does not answer keeps the others' clients no longer.
+	heldTimeout = 5 * time.Second
+	// firstEpoch is as prepare writes it: nothing was ever switched.
+	firstEpoch = 1
+)
+
+// endLast brings the last attempt to its end in the direction that its point of no
+// return says, if it and its watchdog were killed before: else clients would be
+// released to a side that refuses them.
+func (w *window) endLast(ctx context.Context, s standing) error {
+	if s.settled() && (s.epoch == firstEpoch || w.leads(ctx, s.owners)) {
+		return w.resume(ctx) // one that was killed before its commit leaves the routers held
+	}
+	return w.finish(ctx)
+}
+
+// leads reports whether every router leads to the owners.
+func (w *window) leads(ctx context.Context, owners []store.Ownership) bool {
+	doc, err := topology.Build(w.cfg.Layout.Spec, owners)
+	return err == nil && w.routers(func(i int) error { return w.cfg.Routers[i].ReadBack(ctx, doc) }) == nil
+}
 
 // finish carries out what the source's ownership rows say: every database opened
 // or closed, every router flipped, read back and released. It is idempotent, and it
 // is all that follows a point of no return, in either direction. A database that
-// cannot be reached does not keep the others' clients waiting; its error is returned
-// after the routers were released.
+// does not answer does not keep the others' clients waiting: it is asked again after
+// the routers were released.
 func (w *window) finish(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
 	defer cancel()
+	w.reviveSource(ctx)
 	owners, err := store.LoadOwnership(ctx, w.side, w.cfg.migration())
 	if err != nil {
 		return err
 	}
-	opened := w.rec.always(ctx, "open", func(ctx context.Context) error {
-		return w.each(ctx, func(ctx context.Context, name string, _ *pgx.Conn) error {
-			for _, o := range owners {
-				if o.Database == name {
-					return w.settle(ctx, o, owners)
-				}
-			}
-			return store.ErrNotFound
-		})
-	})
+	opened := w.rec.always(ctx, "open", func(ctx context.Context) error { return w.settleAll(ctx, max(heldTimeout, w.cfg.MaxPause), owners) })
 	flipped := w.flip(ctx, owners)
 	released := w.rec.always(ctx, "resume", w.resume)
+	if opened != nil {
+		w.shutDoors(ctx)
+		w.revive(ctx)
+		opened = w.rec.always(ctx, "open again", func(ctx context.Context) error { return w.settleAll(ctx, finishTimeout, owners) })
+	}
 	if err := errors.Join(opened, flipped, released); err != nil {
 		return err
 	}
 	return errors.Join(w.disarm(ctx), w.rec.always(ctx, "settle", w.validateOpened), w.copyJournal(ctx))
+}
+
+// settleAll makes every database what the source says it is.
+func (w *window) settleAll(ctx context.Context, limit time.Duration, owners []store.Ownership) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return w.each(ctx, func(ctx context.Context, name string, _ *pgx.Conn) error {
+		for _, o := range owners {
+			if o.Database == name {
+				return w.settle(ctx, o, owners)
+			}
+		}
+		return store.ErrNotFound
+	})
 }
 
 // validateOpened validates the foreign keys that opening had to exchange, beside
@@ -104,6 +138,8 @@ func (w *window) turn(ctx context.Context, tx pgx.Tx, name string, shut bool) er
 
 // flip writes the topology of the owners to every router and reads it back.
 func (w *window) flip(ctx context.Context, owners []store.Ownership) error {
+	ctx, cancel := context.WithTimeout(ctx, max(heldTimeout, w.cfg.MaxPause))
+	defer cancel()
 	doc, err := topology.Build(w.cfg.Layout.Spec, owners)
 	if err != nil {
 		return err

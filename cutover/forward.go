@@ -64,8 +64,7 @@ func attempt(ctx context.Context, cfg Config, d Direction, fn func(*window, stan
 
 // forward is a cutover from its gates to its end.
 func (w *window) forward(ctx context.Context, s standing) (Outcome, error) {
-	// An attempt that was killed before its commit may have left a router held.
-	if err := w.resume(ctx); err != nil {
+	if err := w.endLast(ctx, s); err != nil {
 		return Refused, err
 	}
 	if err := w.gates(ctx, Forward); err != nil {
@@ -78,15 +77,15 @@ func (w *window) forward(ctx context.Context, s standing) (Outcome, error) {
 	epoch := s.epoch + 1
 	err = w.hold(ctx, Forward, backend, func(ctx context.Context) error { return w.drainForward(ctx, tx, epoch) })
 	if err == nil {
-		err = w.rec.step(ctx, "commit", func(ctx context.Context) error { return w.commit(ctx, tx, backend, epoch) })
+		err = w.rec.decisive(ctx, "commit", func(ctx context.Context) error { return w.commit(ctx, tx, backend, epoch) })
 		if err != nil && !errors.Is(err, errUndone) {
 			return Ambiguous, unknown(Forward, err)
 		}
 	}
 	if err != nil {
-		return w.undo(ctx, Forward, tx, nil, err)
+		return w.undo(ctx, undoing{d: Forward, tx: tx, epoch: epoch}, err)
 	}
-	return Done, w.finish(context.WithoutCancel(ctx))
+	return w.conclude(ctx, Forward, epoch)
 }
 
 // drainForward is what happens inside the window up to the commit.
@@ -128,7 +127,7 @@ func (w *window) drainForward(ctx context.Context, tx pgx.Tx, epoch int64) error
 // preLock begins the lock transaction on the source and takes the pre-lock: it
 // keeps autovacuum away and blocks nobody.
 func (w *window) preLock(ctx context.Context) (tx pgx.Tx, backend postgres.Backend, err error) {
-	err = w.rec.step(ctx, "pre-lock", func(ctx context.Context) error {
+	err = w.rec.step(ctx, "pre-lock", gate{run: func(ctx context.Context) error {
 		if backend, err = postgres.ReadBackend(ctx, w.lock); err != nil {
 			return err
 		}
@@ -139,7 +138,7 @@ func (w *window) preLock(ctx context.Context) (tx pgx.Tx, backend postgres.Backe
 			return err
 		}
 		return w.preLockDatabases(ctx)
-	})
+	}}.take)
 	if err != nil && tx != nil {
 		err = errors.Join(err, rollbackTx(ctx, tx))
 	}
@@ -163,36 +162,4 @@ func (w *window) hold(ctx context.Context, d Direction, backend postgres.Backend
 		return err
 	}
 	return ctx.Err()
-}
-
-// undo brings everything back to where it was: the lock transaction, whatever
-// reopen undoes, the routers, the watchdog. It runs on a context of its own.
-func (w *window) undo(ctx context.Context, d Direction, tx pgx.Tx, reopen func(context.Context) error, cause error) (Outcome, error) {
-	clean, cancel := postgres.Cleanup(ctx)
-	defer cancel()
-	err := w.rec.always(clean, "undo", func(clean context.Context) error {
-		errs := []error{rollbackTx(clean, tx)}
-		w.shutDoors(clean)
-		if reopen != nil {
-			errs = append(errs, reopen(clean))
-		}
-		errs = append(errs, w.resume(clean), w.disarm(clean))
-		return errors.Join(errs...)
-	})
-	if err != nil {
-		return Ambiguous, unknown(d, errors.Join(cause, err))
-	}
-	if w.paused.IsZero() {
-		return Refused, cause
-	}
-	return Aborted, aborted(d, cause)
-}
-
-func rollbackTx(ctx context.Context, tx pgx.Tx) error {
-	err := tx.Rollback(ctx)
-	if err == nil || errors.Is(err, pgx.ErrTxClosed) || tx.Conn().IsClosed() {
-		return nil // a session that is gone has rolled back
-	}
-	_ = tx.Conn().Close(ctx) // and so does one whose socket is closed
-	return nil
 }

@@ -1,6 +1,7 @@
 package cutover
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -18,32 +19,52 @@ import (
 // small in that many, the writers outrun the applier.
 const catchUpRounds = 20
 
+// A server that does not answer is no reason to wait for ever: nothing is held yet,
+// but catchup has handed over.
+const (
+	gateTimeout  = time.Minute
+	levelTimeout = 30 * time.Minute // for catchUpRounds drains of a backlog
+)
+
 // gate is one condition of a switch.
 type gate struct {
-	name string
-	run  func(context.Context) error
+	name  string
+	run   func(context.Context) error
+	limit time.Duration // 0 is gateTimeout
+}
+
+// take runs the gate within its limit.
+func (g gate) take(ctx context.Context) error {
+	limit := cmp.Or(g.limit, gateTimeout)
+	bounded, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := g.run(bounded)
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("no answer within %s: %w", limit, err)
+	}
+	return err
 }
 
 // gates refuses a switch that could not be finished in its budget, before
 // anything waits. Each gate is a step of its own, so that the report shows figures.
 func (w *window) gates(ctx context.Context, d Direction) error {
 	checks := []gate{
-		{"gate: verified", w.gateVerified},
-		{"gate: copied", w.gateCopied},
-		{"gate: capture", func(ctx context.Context) error {
+		{name: "gate: verified", run: w.gateVerified},
+		{name: "gate: copied", run: w.gateCopied},
+		{name: "gate: capture", run: func(ctx context.Context) error {
 			return w.cfg.applierBlocked(ctx, w.applier, d == Back)
 		}},
-		{"gate: routers", func(ctx context.Context) error { return w.gateRouters(ctx, d) }},
-		{"gate: reverse proven", func(ctx context.Context) error { return w.applier.ProveReverse(ctx, w.cfg.databaseNames()) }},
-		{"gate: sequence lanes", w.setLanes},
-		{"gate: blockers", w.gateBlockers},
-		{"gate: level", func(ctx context.Context) error { return w.gateLevel(ctx, d) }},
+		{name: "gate: routers", run: func(ctx context.Context) error { return w.gateRouters(ctx, d) }},
+		{name: "gate: reverse proven", run: func(ctx context.Context) error { return w.applier.ProveReverse(ctx, w.cfg.databaseNames()) }},
+		{name: "gate: sequence lanes", run: w.setLanes},
+		{name: "gate: blockers", run: w.gateBlockers},
+		{name: "gate: level", run: func(ctx context.Context) error { return w.gateLevel(ctx, d) }, limit: levelTimeout},
 	}
 	for _, c := range checks {
 		if d == Back && backSkips[c.name] {
 			continue
 		}
-		if err := w.rec.step(ctx, c.name, c.run); err != nil {
+		if err := w.rec.step(ctx, c.name, c.take); err != nil {
 			return err
 		}
 	}

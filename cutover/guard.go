@@ -131,8 +131,17 @@ func (w *window) guardLoop(ctx context.Context, d Direction, lines <-chan string
 // reached does not keep the others' clients waiting.
 func (w *window) act(ctx context.Context, d Direction, backends Backends) error {
 	ctx = context.WithoutCancel(ctx)
+	var err error
+	fenced := make(chan struct{})
+	go func() {
+		defer close(fenced)
+		err = w.fenceOff(ctx, backends)
+	}()
 	doors := w.breakDoors(ctx, backends)
-	err := w.fenceOff(ctx, backends)
+	<-fenced
+	if err == nil {
+		err = w.raiseControls(ctx)
+	}
 	if err == nil {
 		w.paused = time.Now()
 		return errors.Join(doors, w.finish(ctx))
@@ -148,21 +157,22 @@ func (w *window) act(ctx context.Context, d Direction, backends Backends) error 
 const actTimeout = 2 * time.Second
 
 // breakDoors ends the sessions by which the guarded command would open or close
-// a database.
+// a database, and those of a tick that it was stopped in.
 func (w *window) breakDoors(ctx context.Context, backends Backends) error {
 	ctx, cancel := context.WithTimeout(ctx, actTimeout)
 	defer cancel()
 	return w.each(ctx, func(ctx context.Context, name string, conn *pgx.Conn) error {
-		b, has := backends.Doors[name]
-		if !has {
-			return nil
+		if b, has := backends.Doors[name]; has {
+			if err := postgres.TerminateBackend(ctx, conn, b); err != nil {
+				return err
+			}
 		}
-		return postgres.TerminateBackend(ctx, conn, b)
+		return store.EvictSharers(ctx, conn, w.cfg.migration(), nil)
 	})
 }
 
-// fenceOff makes the guarded command harmless and takes the window over: its
-// backends on the source are gone and the term is raised there.
+// fenceOff makes the guarded command harmless on the source and takes the window
+// over: its backends there are gone and the term is raised.
 func (w *window) fenceOff(ctx context.Context, backends Backends) error {
 	ctx, cancel := context.WithTimeout(ctx, actTimeout)
 	defer cancel()
@@ -171,13 +181,20 @@ func (w *window) fenceOff(ctx context.Context, backends Backends) error {
 			return err
 		}
 	}
-	var err error
+	err := store.EvictSharers(ctx, w.side, w.cfg.migration(), w.cfg.databaseNames())
+	if err != nil {
+		return err
+	}
 	if w.term, err = store.NextTerm(ctx, w.side); err != nil {
 		return err
 	}
-	if err := store.RaiseTerms(ctx, w.side, nil, w.cfg.migration(), w.term); err != nil {
-		return err
-	}
+	return store.RaiseTerms(ctx, w.side, nil, w.cfg.migration(), w.term)
+}
+
+// raiseControls does the same on the databases.
+func (w *window) raiseControls(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, actTimeout)
+	defer cancel()
 	return w.each(ctx, func(ctx context.Context, _ string, conn *pgx.Conn) error {
 		if err := store.RaiseControlTerm(ctx, conn, w.cfg.migration(), w.term); err != nil && errors.Is(err, store.ErrTerm) {
 			return err
@@ -191,7 +208,9 @@ func (w *window) fenceOff(ctx context.Context, backends Backends) error {
 // the terms are raised, so they are opened. If all were, nothing is opened.
 func (w *window) releaseBack(ctx context.Context) error {
 	closed := 0
-	err := w.each(ctx, func(ctx context.Context, name string, conn *pgx.Conn) error {
+	bounded, cancel := context.WithTimeout(ctx, actTimeout)
+	defer cancel()
+	err := w.each(bounded, func(ctx context.Context, name string, conn *pgx.Conn) error {
 		c, err := store.LoadControl(ctx, conn, w.cfg.migration())
 		if err != nil {
 			return err
@@ -199,7 +218,7 @@ func (w *window) releaseBack(ctx context.Context) error {
 		return store.RaiseControlTerm(ctx, conn, w.cfg.migration(), c.Term+1)
 	})
 	for _, name := range w.cfg.databaseNames() {
-		shut, lookErr := w.tables.closed(ctx, w.databases[name], name)
+		shut, lookErr := w.tables.closed(bounded, w.databases[name], name)
 		if err = errors.Join(err, lookErr); shut {
 			closed++
 		}
@@ -207,7 +226,9 @@ func (w *window) releaseBack(ctx context.Context) error {
 	if err != nil || closed == len(w.cfg.Databases) {
 		return errors.Join(err, w.resume(ctx), errors.New("all databases are closed and the source cannot be asked: a person must look"))
 	}
-	err = w.each(ctx, func(ctx context.Context, name string, conn *pgx.Conn) error {
+	opening, stop := context.WithTimeout(ctx, max(heldTimeout, w.cfg.MaxPause))
+	defer stop()
+	err = w.each(opening, func(ctx context.Context, name string, conn *pgx.Conn) error {
 		return postgres.WithTx(ctx, conn, pgx.TxOptions{}, func(tx pgx.Tx) error {
 			if _, err := store.ChangeControl(ctx, tx, w.cfg.migration()); err != nil {
 				return err

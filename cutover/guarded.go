@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"syscall"
 	"time"
 )
 
@@ -48,20 +49,26 @@ func (g *Guarded) Arm(ctx context.Context, backends Backends) error {
 	return g.expect(ctx, sayArmed)
 }
 
-// Disarm ends the guard; the process ends by itself. A watchdog that has acted
-// already is not an error: the terms have decided.
+// Disarm ends the guard; the process ends by itself. A watchdog that is gone is no
+// error: if it has acted, the terms have decided.
 func (g *Guarded) Disarm(ctx context.Context) error {
 	_, err := fmt.Fprintln(g.in, sayDisarm)
 	if err == nil {
 		err = g.expect(ctx, sayDisarmed)
 	}
-	if closeErr := g.in.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
+	_ = g.in.Close() // nothing is left to say
+	if err != nil && !gone(err) {
 		return fmt.Errorf("disarm the watchdog: %w", err)
 	}
 	return nil
+}
+
+// errEnded says that the watchdog's output ended.
+var errEnded = errors.New("it has ended")
+
+// gone reports whether an error says that the watchdog's process is no more.
+func gone(err error) bool {
+	return errors.Is(err, errEnded) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe)
 }
 
 func (g *Guarded) expect(ctx context.Context, word string) error {
@@ -71,8 +78,11 @@ func (g *Guarded) expect(ctx context.Context, word string) error {
 	case <-ctx.Done():
 		return fmt.Errorf("watchdog: no %q: %w", word, ctx.Err())
 	case line, open := <-g.lines:
-		if !open || line != word {
-			return fmt.Errorf("watchdog: no %q but %q (ended: %v)", word, line, !open)
+		if !open {
+			return fmt.Errorf("watchdog: no %q: %w", word, errEnded)
+		}
+		if line != word {
+			return fmt.Errorf("watchdog: no %q but %q", word, line)
 		}
 		return nil
 	}

@@ -3,7 +3,10 @@ package cutover
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/shardctl/shardctl/internal/postgres"
 	"github.com/shardctl/shardctl/internal/store"
@@ -25,13 +28,53 @@ func (w *window) takeOver(ctx context.Context, d Direction) (*store.Lease, error
 			return err
 		}
 		w.term = lease.Term
-		return store.RaiseTerms(ctx, w.side, w.databases, w.cfg.migration(), w.term)
+		return w.raise(ctx)
 	})
 	if err != nil {
 		w.handBack(ctx, lease)
 		return nil, err
 	}
 	return lease, nil
+}
+
+// sharerWait is how long a sharer of the rows whose term is raised may take: ticks
+// and holds are shorter, and the lease says that no other applier is at work.
+const sharerWait = 2 * time.Second
+
+// raise raises the terms. Who holds a row for longer belongs to a process that
+// was stopped in its work, and is ended.
+func (w *window) raise(ctx context.Context) error {
+	patient := fmt.Sprintf("SET lock_timeout = %d", sharerWait.Milliseconds())
+	if err := w.everySide(ctx, func(ctx context.Context, conn *pgx.Conn) error { _, err := conn.Exec(ctx, patient); return err }); err != nil {
+		return err
+	}
+	err := store.RaiseTerms(ctx, w.side, w.databases, w.cfg.migration(), w.term)
+	if postgres.SQLState(err) == lockTimeout {
+		err = w.everySide(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+			return store.EvictSharers(ctx, conn, w.cfg.migration(), w.cfg.databaseNames())
+		})
+		if err == nil {
+			err = store.RaiseTerms(ctx, w.side, w.databases, w.cfg.migration(), w.term)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return w.everySide(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, "SET lock_timeout = 0")
+		return err
+	})
+}
+
+// lockTimeout is the SQLSTATE of a lock that was not had in time.
+const lockTimeout = "55P03"
+
+// everySide runs fn on the source's session and on every database's.
+func (w *window) everySide(ctx context.Context, fn func(context.Context, *pgx.Conn) error) error {
+	if err := fn(ctx, w.side); err != nil {
+		return err
+	}
+	return w.each(ctx, func(ctx context.Context, _ string, conn *pgx.Conn) error { return fn(ctx, conn) })
 }
 
 func (w *window) askHandover(ctx context.Context, d Direction) error {

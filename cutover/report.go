@@ -2,6 +2,7 @@ package cutover
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/shardctl/shardctl/internal/postgres"
@@ -62,6 +63,17 @@ func (r *recorder) step(ctx context.Context, name string, fn func(context.Contex
 	if err == nil {
 		err = journalErr
 	}
+	return err
+}
+
+// decisive runs the step that moves ownership: what happened is what the step says,
+// not what the journal could note of it. A beginning that cannot be noted is
+// errUndone.
+func (r *recorder) decisive(ctx context.Context, name string, fn func(context.Context) error) error {
+	if err := r.journal.Record(ctx, r.q, name, "started", nil); err != nil {
+		return fmt.Errorf("%w: %w", errUndone, err)
+	}
+	err, _ := r.take(ctx, name, fn)
 	return err
 }
 

@@ -99,8 +99,8 @@ func TestTheWatchdogReleasesAHungCutover(t *testing.T) {
 		return nil
 	})
 	report, err := cutover.Cutover(t.Context(), r.cfg)
-	if err == nil || report.Outcome == cutover.Done {
-		t.Fatalf("a command that was fenced off went on: %+v", report)
+	if migrate.ExitCode(err) != migrate.ExitAborted || report.Outcome != cutover.Aborted {
+		t.Fatalf("a command that was fenced off: %+v %v", report, err)
 	}
 	r.serving(true, false)
 	r.cfg.Watchdog = nil
@@ -127,8 +127,8 @@ func TestTheWatchdogReopensAfterAHungRollback(t *testing.T) {
 		return nil
 	})
 	report, err := cutover.Rollback(t.Context(), r.cfg)
-	if err == nil || report.Outcome == cutover.Done {
-		t.Fatalf("a command that was fenced off went on: %+v", report)
+	if migrate.ExitCode(err) != migrate.ExitAborted || report.Outcome != cutover.Aborted {
+		t.Fatalf("a command that was fenced off: %+v %v", report, err)
 	}
 	r.serving(false, true)
 }

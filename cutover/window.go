@@ -21,6 +21,7 @@ const commitReserve = 0.35
 // window is one attempt: its sessions, its recorder, its budget.
 type window struct {
 	cfg       Config
+	command   Direction
 	tables    tables
 	term      int64
 	lock      *pgx.Conn // source: the lock transaction
@@ -36,7 +37,9 @@ type window struct {
 
 // openWindow opens the sessions. The caller closes it.
 func openWindow(ctx context.Context, cfg Config, command Direction, report *Report) (*window, error) {
-	w := &window{cfg: cfg, tables: newTables(cfg.Layout), databases: map[string]*pgx.Conn{}}
+	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
+	defer cancel()
+	w := &window{cfg: cfg, command: command, tables: newTables(cfg.Layout), databases: map[string]*pgx.Conn{}}
 	var err error
 	if w.lock, err = postgres.Connect(ctx, cfg.Source, string(command)); err != nil {
 		return w, err

@@ -163,9 +163,13 @@ func LockTableExclusive(ctx context.Context, tx postgres.Querier, migration stri
 // Source and databases may be one server: the names are apart by kind, and
 // advisory locks are per database anyway.
 func advisory(ctx context.Context, tx postgres.Querier, lock, kind, migration, name string) error {
-	_, err := tx.Exec(ctx, "SELECT "+lock+"(hashtextextended($1, 0))", "shardctl "+kind+" "+migration+" "+name)
+	_, err := tx.Exec(ctx, "SELECT "+lock+"(hashtextextended($1, 0))", lockName(kind, migration, name))
 	if err != nil {
 		return fmt.Errorf("lock %s %s %s: %w", kind, migration, name, err)
 	}
 	return nil
+}
+
+func lockName(kind, migration, name string) string {
+	return "shardctl " + kind + " " + migration + " " + name
 }

@@ -168,7 +168,7 @@ func evictOrRefuse(ctx context.Context, conn *pgx.Conn, migration string, role R
 	if err != nil {
 		return err
 	}
-	if h.Age < leaseStale {
+	if !h.Stale() {
 		return heldBy(role, h)
 	}
 	return postgres.TerminateBackend(ctx, conn, h.Backend)
@@ -209,6 +209,9 @@ type LeaseHolder struct {
 	Term    int64
 	Age     time.Duration // since the last heartbeat
 }
+
+// Stale reports whether the holder counts as hung: its lease may be taken.
+func (h *LeaseHolder) Stale() bool { return h.Age >= leaseStale }
 
 // Holder reads who has a role. ErrNotFound: nobody, or a holder whose session is gone.
 func Holder(ctx context.Context, q postgres.Querier, migration string, role Role) (*LeaseHolder, error) {

@@ -1,0 +1,176 @@
+package cutover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/store"
+	"github.com/shardctl/shardctl/migrate"
+)
+
+// undoing is an attempt that did not commit.
+type undoing struct {
+	d      Direction
+	tx     pgx.Tx
+	epoch  int64                       // what it would have committed
+	reopen func(context.Context) error // nil where nothing was closed
+}
+
+// errTakenOver says that another process has raised the term: what is to be undone
+// or finished is its business.
+var errTakenOver = errors.New("another process has taken over")
+
+// undo brings everything back to where it was: the lock transaction, whatever
+// reopen undoes, the routers, the watchdog. It runs on a context of its own, and on
+// new sessions where the caller's context has broken the old ones.
+func (w *window) undo(ctx context.Context, u undoing, cause error) (Outcome, error) {
+	clean, cancel := postgres.Cleanup(ctx)
+	defer cancel()
+	err := w.rec.always(clean, "undo", func(clean context.Context) error {
+		errs := []error{rollbackTx(clean, u.tx)}
+		w.shutDoors(clean)
+		w.reviveSource(clean)
+		if w.takenOver(clean) {
+			return errors.Join(errTakenOver, w.disarm(clean))
+		}
+		if u.reopen != nil {
+			w.revive(clean)
+			errs = append(errs, u.reopen(clean))
+		}
+		return errors.Join(append(errs, w.resume(clean), w.disarm(clean))...)
+	})
+	switch {
+	case errors.Is(err, errTakenOver), errors.Is(err, store.ErrTerm):
+		return w.overtaken(ctx, u, cause)
+	case err != nil:
+		return Ambiguous, unknown(u.d, errors.Join(cause, err))
+	case w.paused.IsZero():
+		return Refused, cause
+	}
+	return Aborted, aborted(u.d, cause)
+}
+
+func rollbackTx(ctx context.Context, tx pgx.Tx) error {
+	err := tx.Rollback(ctx)
+	if err == nil || errors.Is(err, pgx.ErrTxClosed) || tx.Conn().IsClosed() {
+		return nil // a session that is gone has rolled back
+	}
+	_ = tx.Conn().Close(ctx) // and so does one whose socket is closed
+	return nil
+}
+
+// revive opens anew the sessions that are broken: a context that ends in the middle
+// of a statement breaks its session, and so does the watchdog. One that cannot be had
+// shows in what follows. The new sessions have no more right than the term gives.
+func (w *window) revive(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), actTimeout)
+	defer cancel()
+	w.reviveSource(ctx)
+	anew := make([]*pgx.Conn, len(w.cfg.Databases))
+	_ = w.each(ctx, func(ctx context.Context, name string, conn *pgx.Conn) (err error) {
+		if i := w.place(name); !answers(ctx, conn) {
+			anew[i], err = postgres.Connect(ctx, w.cfg.Databases[i], string(w.command))
+		}
+		return err
+	})
+	for i, conn := range anew {
+		if conn != nil {
+			w.databases[w.cfg.Databases[i].Name] = conn
+		}
+	}
+}
+
+func (w *window) reviveSource(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), actTimeout)
+	defer cancel()
+	if answers(ctx, w.side) {
+		return
+	}
+	if conn, err := postgres.Connect(ctx, w.cfg.Source, string(w.command)+" journal"); err == nil {
+		w.side, w.rec.q = conn, conn
+	}
+}
+
+// answers reports whether a session is alive. One that the server has ended is not
+// known to be closed before it is used.
+func answers(ctx context.Context, conn *pgx.Conn) bool {
+	return !conn.IsClosed() && conn.Ping(ctx) == nil
+}
+
+// takenOver reports whether the source says that a later term is in force. A source
+// that cannot be asked says nothing.
+func (w *window) takenOver(ctx context.Context) bool {
+	owners, err := store.LoadOwnership(ctx, w.side, w.cfg.migration())
+	if err != nil {
+		return false
+	}
+	for _, o := range owners {
+		if o.Term > w.term {
+			return true
+		}
+	}
+	return false
+}
+
+// agreeWait is how long a process that was overtaken waits for the other one's work.
+const agreeWait = 10 * time.Second
+
+// agreement waits until the source and every database say the same, which is what
+// ends an attempt, and gives their standing.
+func (w *window) agreement(ctx context.Context) (standing, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), agreeWait)
+	defer cancel()
+	for {
+		w.revive(ctx)
+		s, err := w.observe(ctx)
+		if err == nil && s.settled() {
+			return s, nil
+		}
+		if waitErr := wait(ctx, 50*time.Millisecond); waitErr != nil {
+			return s, errors.Join(err, fmt.Errorf("the servers do not agree on who owns the shards: %w", waitErr))
+		}
+	}
+}
+
+// overtaken says how an attempt ended that did not commit and was taken over: the
+// watchdog has put everything back, or a later command has gone on from there.
+func (w *window) overtaken(ctx context.Context, u undoing, cause error) (Outcome, error) {
+	s, err := w.agreement(ctx)
+	switch {
+	case err != nil:
+		return Ambiguous, unknown(u.d, errors.Join(cause, err))
+	case s.epoch >= u.epoch:
+		return Refused, &migrate.Failure{Code: string(u.d) + ".overtaken", Object: "lease operator", Exit: migrate.ExitLeaseHeld,
+			Message: fmt.Sprintf("this process was held up, and another one has switched meanwhile (epoch %d)", s.epoch), Hint: "see shardctl status", Err: cause}
+	}
+	return Aborted, aborted(u.d, cause)
+}
+
+// conclude follows the point of no return. Where the watchdog or a later command has
+// taken over because this process was held up, their end is its end too.
+func (w *window) conclude(ctx context.Context, d Direction, epoch int64) (Outcome, error) {
+	ctx = context.WithoutCancel(ctx)
+	err := w.finish(ctx)
+	if err == nil {
+		return Done, nil
+	}
+	w.revive(ctx)
+	if w.takenOver(ctx) {
+		if s, agreeErr := w.agreement(ctx); agreeErr == nil && s.epoch >= epoch {
+			return Done, w.disarm(ctx)
+		}
+	}
+	return Done, unfinished(d, err)
+}
+
+// unfinished is the failure of a switch that was committed and could not be carried
+// out everywhere.
+func unfinished(d Direction, cause error) error {
+	return &migrate.Failure{Code: string(d) + ".unfinished", Message: "the switch is committed, but it could not be carried out everywhere", Exit: migrate.ExitError,
+		Hint: "mend the cause and run shardctl " + string(d) + " again: it goes on from there", Err: cause}
+}

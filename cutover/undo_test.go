@@ -1,0 +1,243 @@
+package cutover_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/shardctl/shardctl/cutover"
+	"github.com/shardctl/shardctl/internal/pgtest"
+	"github.com/shardctl/shardctl/internal/store"
+	"github.com/shardctl/shardctl/internal/topology"
+	"github.com/shardctl/shardctl/migrate"
+)
+
+// spy is a router that notes what it is told, and may refuse to be flipped.
+type spy struct {
+	topology.Router
+	mu     sync.Mutex
+	calls  []string
+	refuse bool
+}
+
+func (s *spy) note(call string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls = append(s.calls, call)
+	return s.refuse
+}
+
+func (s *spy) Commit(ctx context.Context, doc topology.Topology) error {
+	if s.note(fmt.Sprintf("commit %d", doc.Epoch)) {
+		return errors.New("it cannot be flipped")
+	}
+	return s.Router.Commit(ctx, doc)
+}
+
+func (s *spy) Resume(ctx context.Context) error {
+	s.note("resume")
+	return s.Router.Resume(ctx)
+}
+
+// told gives the calls since the last look, and sets what comes.
+func (s *spy) told(refuse bool) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	calls := s.calls
+	s.calls, s.refuse = nil, refuse
+	return calls
+}
+
+func (r *rig) spied() *spy {
+	s := &spy{Router: r.cfg.Routers[0]}
+	r.cfg.Routers[0] = s
+	return s
+}
+
+// A switch that was committed but did not flip the routers is finished before the
+// next one begins, in either direction: clients are not released to a side that
+// refuses them.
+func TestTheLastSwitchIsFinishedBeforeTheNextBegins(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	s := r.spied()
+	s.told(true)
+	report, err := cutover.Cutover(t.Context(), r.cfg)
+	if migrate.ExitCode(err) != migrate.ExitError || report.Outcome != cutover.Done {
+		t.Fatalf("a cutover that cannot flip: %+v %v", report, err)
+	}
+	s.told(false)
+	if _, err := cutover.Rollback(t.Context(), r.cfg); err != nil {
+		t.Fatal(err)
+	}
+	if calls := s.told(true); len(calls) < 2 || calls[0] != "commit 2" || calls[1] != "resume" {
+		t.Errorf("a rollback after it tells the router %v", calls)
+	}
+	if _, err = cutover.Cutover(t.Context(), r.cfg); err == nil {
+		t.Fatal("a cutover that cannot flip succeeds")
+	}
+	s.told(true)
+	if _, err := cutover.Rollback(t.Context(), r.cfg); err == nil {
+		t.Fatal("a rollback begins though the router cannot be flipped")
+	}
+	s.told(false)
+	if _, err := cutover.Rollback(t.Context(), r.cfg); err != nil {
+		t.Fatal(err)
+	}
+	if calls := s.told(false); calls[0] != "commit 4" {
+		t.Errorf("a rollback after it tells the router %v", calls)
+	}
+}
+
+// An undo does not depend on the sessions that its command broke.
+func TestARollbackIsUndoneWithoutItsSessions(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	if _, err := cutover.Cutover(t.Context(), r.cfg); err != nil {
+		t.Fatal(err)
+	}
+	r.verdict.set(func(context.Context) error {
+		for _, d := range []*pgtest.Database{r.source, r.db0, r.db1} {
+			d.Exec(t, "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = current_database() AND application_name IN ('shardctl rollback', 'shardctl rollback journal', 'shardctl switch')")
+		}
+		return errors.New("a row differs")
+	})
+	report, err := cutover.Rollback(t.Context(), r.cfg)
+	if migrate.ExitCode(err) != migrate.ExitAborted || report.Outcome != cutover.Aborted {
+		t.Errorf("%+v %v", report, err)
+	}
+	r.serving(false, true)
+}
+
+// A watchdog that died does not fail the switch that it guarded.
+func TestADeadWatchdogIsNoFailure(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.cfg.Watchdog = func(ctx context.Context, w cutover.Watch) (cutover.Watchdog, error) {
+		inR, inW := io.Pipe()
+		outR, outW := io.Pipe()
+		go func() {
+			_, _ = fmt.Fprintln(outW, "ready")
+			_, _ = bufio.NewReader(inR).ReadString('\n')
+			_, _ = fmt.Fprintln(outW, "armed")
+			_, _ = inR.Close(), outW.Close()
+		}()
+		return cutover.NewGuarded(ctx, w, inW, outR)
+	}
+	if report, err := cutover.Cutover(t.Context(), r.cfg); err != nil || report.Outcome != cutover.Done {
+		t.Errorf("%+v %v", report, err)
+	}
+	r.serving(false, true)
+}
+
+// A command that is held up right after its commit finds its work done by the
+// watchdog: the switch is done.
+func TestTheWatchdogFinishesWhatWasCommitted(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.cfg.MaxPause = 2 * time.Second
+	acted := make(chan error, 1)
+	r.cfg.Watchdog = r.watched(acted)
+	r.cfg.Observe = func(s cutover.Step) {
+		if s.Name != "commit" {
+			return
+		}
+		if err := <-acted; err != nil {
+			t.Errorf("watchdog: %v", err)
+		}
+	}
+	report, err := cutover.Cutover(t.Context(), r.cfg)
+	if err != nil || report.Outcome != cutover.Done {
+		t.Errorf("%+v %v", report, err)
+	}
+	r.serving(false, true)
+}
+
+// A rollback that is stopped in the middle of a tick holds the source's row of a
+// database and the database's own; the watchdog opens the databases all the same.
+func TestTheWatchdogEndsAStoppedTick(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	if _, err := cutover.Cutover(t.Context(), r.cfg); err != nil {
+		t.Fatal(err)
+	}
+	r.cfg.MaxPause = 2 * time.Second
+	acted := make(chan error, 1)
+	r.cfg.Watchdog = r.watched(acted)
+	r.verdict.set(func(ctx context.Context) error {
+		ctx = context.WithoutCancel(ctx)
+		tick := r.connect("tick", r.source)
+		tx, err := tick.Begin(ctx)
+		must(t, err)
+		_, err = store.ShareOwnership(ctx, tx, "m", "db0")
+		must(t, err)
+		held, err := r.connect("held", r.db1).Begin(ctx)
+		must(t, err)
+		_, err = store.ShareControl(ctx, held, "m")
+		must(t, err)
+		if err := <-acted; err != nil {
+			t.Errorf("watchdog: %v", err)
+		}
+		return nil
+	})
+	if _, err := cutover.Rollback(t.Context(), r.cfg); migrate.ExitCode(err) != migrate.ExitAborted {
+		t.Errorf("%v", err)
+	}
+	r.serving(false, true)
+}
+
+// The next command does not wait for a process that was stopped in the middle of a tick.
+func TestAStoppedTickDoesNotKeepTheNextCommand(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	tx, err := r.connect("tick", r.db0).Begin(t.Context())
+	must(t, err)
+	_, err = store.ShareControl(t.Context(), tx, "m")
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if report, err := cutover.Cutover(ctx, r.cfg); err != nil || report.Outcome != cutover.Done {
+		t.Errorf("%+v %v", report, err)
+	}
+}
+
+// A database that does not answer after the commit keeps nobody waiting: the routers
+// are released, and it is opened when it answers.
+func TestADatabaseThatDoesNotAnswerIsOpenedAfterTheRelease(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.cfg.MaxPause = 2 * time.Second
+	var silent pgx.Tx
+	var steps []string
+	r.cfg.Observe = func(s cutover.Step) {
+		steps = append(steps, s.Name)
+		ctx, err := context.Background(), error(nil)
+		switch s.Name {
+		case "commit":
+			silent, err = r.connect("silent", r.db1).Begin(ctx)
+			must(t, err)
+			_, err = silent.Exec(ctx, "SELECT FROM shardctl.control FOR UPDATE")
+		case "resume":
+			err = silent.Rollback(ctx)
+		}
+		must(t, err)
+	}
+	report, err := cutover.Cutover(t.Context(), r.cfg)
+	if err != nil || report.Outcome != cutover.Done {
+		t.Fatalf("%+v %v", report, err)
+	}
+	if i := slices.Index(steps, "resume"); i < 0 || !slices.Contains(steps[i:], "open again") {
+		t.Errorf("the steps: %v", steps)
+	}
+	if refused(t, r.db1, "UPDATE s_2.item SET body = 'y'") {
+		t.Error("the database stays closed")
+	}
+}

@@ -3,9 +3,10 @@ package layout
 import "github.com/shardctl/shardctl/internal/catalog"
 
 // HashFamily names the hash family of a column that may be a key: "int", "uuid" or
-// "text"; "" for one that may not, by its type or its collation.
+// "text"; "" for one that may not: by its type, by its collation, or because the
+// server computes it.
 func HashFamily(c catalog.Column) string {
-	if !c.Deterministic {
+	if !c.Deterministic || c.Generated {
 		return ""
 	}
 	return families[c.BaseType]

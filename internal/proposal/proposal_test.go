@@ -165,6 +165,9 @@ func TestChoices(t *testing.T) {
 		{"a tree by its root where no name is shared", `
 			CREATE TABLE site (name text PRIMARY KEY); CREATE TABLE page (n int PRIMARY KEY, site text REFERENCES site); CREATE TABLE other (n int PRIMARY KEY)`,
 			"", "public.site=name public.page=site"},
+		{"generated columns are no keys", `
+			CREATE TABLE a (id int PRIMARY KEY, org_id int NOT NULL GENERATED ALWAYS AS (id / 10) STORED, team_id int NOT NULL);
+			CREATE TABLE b (id int PRIMARY KEY, org_id int NOT NULL GENERATED ALWAYS AS (id / 10) STORED)`, "", "public.a=team_id"},
 		{"few values are no key", `
 			CREATE TABLE a (id int PRIMARY KEY, region_id int NOT NULL, tenant_id int NOT NULL); CREATE TABLE b (id int PRIMARY KEY, region_id int NOT NULL);
 			INSERT INTO a SELECT n, n % 5, n % 900 FROM generate_series(1, 5000) n; INSERT INTO b SELECT n, n % 5 FROM generate_series(1, 5000) n; ANALYZE`,

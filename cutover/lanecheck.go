@@ -1,0 +1,58 @@
+package cutover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/shardctl/shardctl/internal/layout"
+	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/migrate"
+)
+
+// LaneFaults words which sequences of a database do not draw from its own lane, and
+// tells how many there are. It reads only.
+func LaneFaults(ctx context.Context, l *layout.Layout, source, conn postgres.Querier, database string) (faults []string, count int, err error) {
+	t := newTables(l)
+	sequences, err := loadSequences(ctx, source, t.sourceOIDs())
+	if err != nil {
+		return nil, 0, err
+	}
+	place := slices.IndexFunc(l.Spec.Databases, func(d migrate.Database) bool { return d.Name == database })
+	own := lane{no: int64(place + 1), of: int64(len(l.Spec.Databases) + 1)}
+	for _, s := range sequences {
+		theirs := t.targetSequence(s)
+		fault, err := s.laneFault(ctx, conn, postgres.Table(theirs.Schema, theirs.Name), own)
+		if err != nil {
+			return nil, 0, err
+		}
+		if fault != "" {
+			faults = append(faults, fault)
+		}
+	}
+	return faults, len(sequences), nil
+}
+
+func (s sequence) laneFault(ctx context.Context, conn postgres.Querier, name string, own lane) (string, error) {
+	var increment, last int64
+	err := conn.QueryRow(ctx, "SELECT seqincrement FROM pg_sequence WHERE seqrelid = to_regclass($1)", name).Scan(&increment)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return name + " is missing", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", name, err)
+	}
+	if increment != s.step(own) {
+		return fmt.Sprintf("%s steps by %d, its lane by %d", name, increment, s.step(own)), nil
+	}
+	if err := conn.QueryRow(ctx, "SELECT last_value FROM "+name).Scan(&last); err != nil {
+		return "", fmt.Errorf("read %s: %w", name, err)
+	}
+	if own.first(last, s.Increment) != last {
+		return fmt.Sprintf("%s stands at %d, which is in another lane", name, last), nil
+	}
+	return "", nil
+}

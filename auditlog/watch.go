@@ -155,7 +155,7 @@ func (w *Watch) drift(t watchedTable) []string {
 
 func (w *Watch) refuse(drift []string) error {
 	return migrate.Refuse("capture.ddl", strings.Join(drift, "; "), "DDL under way on "+w.side.Name(),
-		"undo the change, then run the command again; or run shardctl abort and begin anew with it")
+		"undo the change and run the command again; or apply it on all sides, then run shardctl doctor --acknowledge-ddl")
 }
 
 // accept stores what a table is like now. In a transaction that holds the table's

@@ -54,7 +54,7 @@ func TestWatchStopsAtDDL(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		if c.mentions != "" {
-			failure(t, err, "capture.ddl", c.mentions, "public.block", "undo the change")
+			failure(t, err, "capture.ddl", c.mentions, "public.block", "undo the change", "--acknowledge-ddl")
 		}
 		if slices.Contains(got.Rewritten, 1) != c.rewritten {
 			t.Errorf("%s: rewritten %v", c.name, got.Rewritten)

@@ -25,7 +25,7 @@ func ownedFailure(database, owner string) error {
 
 func columnsFailure(table string) error {
 	return migrate.Refuse("backfill.columns", table, "its columns have changed since the backfill began",
-		"undo the change, then run the command again; or run shardctl abort and begin anew with it")
+		"undo the change and run the command again; or apply it on all sides, then run shardctl doctor --acknowledge-ddl")
 }
 
 func noKeyFailure(c Chunk) error {

@@ -104,11 +104,8 @@ func document(f *migrate.Failure) errorDocument {
 // confirm asks before something that cannot be taken back lightly. Off a terminal
 // --yes is needed.
 func (a *app) confirm(command, question string) error {
-	if a.Yes {
-		return nil
-	}
-	if !isTerminal(os.Stdin) || !isTerminal(os.Stdout) {
-		return migrate.Usage("usage.confirm", "shardctl "+command, "not a terminal, so it cannot ask", "add --yes")
+	if err := a.mayAsk(command); err != nil || a.Yes {
+		return err
 	}
 	fmt.Fprintf(a.err, "%s [y/N] ", question)
 	var answer string
@@ -116,6 +113,20 @@ func (a *app) confirm(command, question string) error {
 		return migrate.Usage("usage.declined", "shardctl "+command, "not confirmed, nothing done", "")
 	}
 	return nil
+}
+
+// mayAsk refuses a command that would have to ask where nobody can answer.
+func (a *app) mayAsk(command string) error {
+	if a.Yes || isTerminal(os.Stdin) && isTerminal(os.Stdout) {
+		return nil
+	}
+	return migrate.Usage("usage.confirm", "shardctl "+command, "not a terminal, so it cannot ask", "add --yes")
+}
+
+// isDeclined reports whether somebody was asked and said no.
+func isDeclined(err error) bool {
+	var f *migrate.Failure
+	return errors.As(err, &f) && f.Code == "usage.declined"
 }
 
 // help makes a command's long text: what it does, examples, exit status.

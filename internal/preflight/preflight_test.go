@@ -197,6 +197,30 @@ func TestALimitedRoleGetsTheFix(t *testing.T) {
 	fixed(run(t, as, dbs[1].DSN(), tables), "applied.triggers")
 }
 
+// A role that may not read hears what it lacks, of partitions too.
+func TestARoleThatMayNotReadGetsTheFix(t *testing.T) {
+	t.Parallel()
+	dbs := pgtest.NewDatabases(t, 2)
+	role := "r_" + dbs[0].Name
+	owner := "o_" + dbs[0].Name
+	dbs[0].Exec(t, schema+"CREATE ROLE "+role+" LOGIN; CREATE ROLE "+owner+`; CREATE SCHEMA hidden; CREATE TABLE hidden.log (id bigint PRIMARY KEY) PARTITION BY RANGE (id);
+		CREATE TABLE hidden.log_1 PARTITION OF hidden.log DEFAULT; ALTER TABLE hidden.log_1 OWNER TO `+owner)
+	t.Cleanup(func() {
+		dbs[0].Exec(t, "DROP OWNED BY "+role+", "+owner+" CASCADE; DROP ROLE "+role+", "+owner)
+	})
+	as := strings.Replace(dbs[0].DSN(), "postgres@", role+"@", 1)
+	found := run(t, as, dbs[1].DSN(), tables+"\n  - {name: hidden.log, key: id}")
+	for _, want := range []string{"privilege.owner public.account", "privilege.owner public.item", "privilege.owner hidden.log", "privilege.owner hidden.log_1", "privilege.read hidden.log"} {
+		if !slices.ContainsFunc(found, func(f migrate.Finding) bool { return f.ID+" "+f.Object == want && f.Fix != nil }) {
+			t.Errorf("no %s with a fix in %+v", want, found)
+		}
+	}
+	dbs[0].Exec(t, "GRANT ALL ON SCHEMA hidden TO "+owner+"; ALTER TABLE account OWNER TO "+owner+"; GRANT "+owner+" TO "+role+"; REVOKE SELECT ON account FROM "+owner)
+	if found = run(t, as, dbs[1].DSN(), tables); !has(found, "privilege.read") {
+		t.Errorf("an owner that may not read: %+v", found)
+	}
+}
+
 func TestPoolerInBetweenIsRefused(t *testing.T) {
 	t.Parallel()
 	dbs := pgtest.NewDatabases(t, 2)

@@ -10,16 +10,17 @@ import (
 	"github.com/shardctl/shardctl/migrate"
 )
 
-// sourcePrivileges: the role may create a schema, and owns every table: only an
-// owner may alter triggers.
+// sourcePrivileges: the role may create a schema, and owns every table and partition:
+// only an owner may alter triggers.
 func sourcePrivileges(ctx context.Context, s *Survey) ([]migrate.Finding, error) {
 	found, err := createPrivilege(ctx, "source", s.Source)
 	if err != nil {
 		return nil, err
 	}
 	const sql = `SELECT format('%I.%I', n.nspname, c.relname), pg_get_userbyid(c.relowner), current_user::text
-	FROM unnest($1::text[], $2::text[]) AS t(s, r) JOIN pg_namespace n ON n.nspname = t.s JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.r
-	WHERE NOT pg_has_role(current_user, c.relowner, 'USAGE')`
+	FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS t(s, r, o) JOIN pg_namespace rn ON rn.nspname = t.s JOIN pg_class rc ON rc.relnamespace = rn.oid AND rc.relname = t.r
+	CROSS JOIN LATERAL (SELECT rc.oid UNION SELECT relid::oid FROM pg_partition_tree(rc.oid::regclass)) p JOIN pg_class c ON c.oid = p.oid JOIN pg_namespace n ON n.oid = c.relnamespace
+	WHERE NOT pg_has_role(current_user, c.relowner, 'USAGE') ORDER BY t.o, n.nspname, c.relname`
 	var schemas, names []string
 	for _, t := range s.Spec.Tables {
 		schemas, names = append(schemas, t.Name.Schema), append(names, t.Name.Name)

@@ -60,6 +60,11 @@ func Run(ctx context.Context, spec *migrate.Spec) ([]migrate.Finding, *Survey, e
 		}
 		return append(found, failures...), s, nil
 	}
+	unread, all, err := readable(ctx, s)
+	found = append(found, unread...)
+	if err != nil || !all {
+		return found, s, err
+	}
 	hidden, err := rowSecurity(ctx, s)
 	found = append(found, hidden...)
 	if err != nil || len(hidden) > 0 {

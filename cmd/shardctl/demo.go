@@ -87,6 +87,12 @@ func interrupted(ctx context.Context, err error) error {
 // inner runs one command line in this process; its result is not printed, its
 // progress is.
 func (a *app) inner(ctx context.Context, args ...string) error {
+	_, err := a.captured(ctx, args...)
+	return err
+}
+
+// captured is inner that gives what was printed.
+func (a *app) captured(ctx context.Context, args ...string) (string, error) {
 	var result bytes.Buffer
 	if a.NoProgress {
 		args = append(args, "--no-progress")
@@ -98,9 +104,9 @@ func (a *app) inner(ctx context.Context, args ...string) error {
 	root.SetErr(in.err)
 	err := root.ExecuteContext(ctx)
 	if err != nil {
-		return errors.Join(err, describe(result.String()))
+		err = errors.Join(err, describe(result.String()))
 	}
-	return nil
+	return result.String(), err
 }
 
 // describe keeps what a failed command had printed.

@@ -12,7 +12,7 @@ func TestHelpOfEveryCommand(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
 		"init", "plan", "prepare", "install", "catchup", "backfill", "verify", "cutover", "rollback", "complete", "abort",
-		"status", "doctor", "run", "topology", "topology show", "topology push", "route", "watchdog", "demo",
+		"status", "doctor", "run", "topology", "topology show", "topology push", "route", "watchdog", "demo", "rehearse",
 	} {
 		r := binary.Begin(t, nil, append(strings.Fields(args), "--help")...).Wait(t)
 		help := r.Stdout

@@ -262,3 +262,27 @@ func TestACrashBetweenMarkerAndApply(t *testing.T) {
 	r.level(t)
 	r.want(t)
 }
+
+// TestAHungOperatorDoesNotKeepTheApplierAway: after a handover it goes on when the
+// operator's heartbeat is too old, as when its session has ended.
+func TestAHungOperatorDoesNotKeepTheApplierAway(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigSpec{})
+	r.run(t, r.applier, auditlog.RunOptions{})
+	first := r.heard(t, auditlog.TakenOver, "")
+	operator, err := store.Acquire(t.Context(), r.sourceTarget(), "m", store.Operator)
+	must(t, err)
+	defer operator.Release(t.Context())
+	conn := r.connect(t, r.sourceTarget())
+	must(t, store.RequestHandover(t.Context(), conn, "m", "cutover"))
+	pgtest.Eventually(t, 3*time.Second, func() bool {
+		done, err := store.HandoverAnswered(t.Context(), conn, "m")
+		must(t, err)
+		return done
+	})
+	// Its next heartbeat comes three seconds after it began, which is long enough.
+	r.source.Exec(t, "UPDATE shardctl.lease SET heartbeat_at = now() - interval '16 s' WHERE role = 'operator'")
+	if p := r.heard(t, auditlog.TakenOver, ""); p.Term <= first.Term {
+		t.Errorf("took over under term %d, after %d", p.Term, first.Term)
+	}
+}

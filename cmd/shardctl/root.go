@@ -46,10 +46,21 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	err := root.ExecuteContext(ctx)
 	if err != nil && ctx.Err() != nil && migrate.ExitCode(err) == migrate.ExitError {
-		err = &migrate.Failure{Code: "interrupted", Message: "stopped, state saved", Hint: "run the command again to go on", Exit: migrate.ExitInterrupted}
+		err = stoppedBySignal(err)
 	}
 	a.printError(err)
 	return migrate.ExitCode(err)
+}
+
+// stoppedBySignal is the end of a command that INT or TERM has stopped. One that has
+// printed its document prints no second one.
+func stoppedBySignal(err error) error {
+	f := &migrate.Failure{Code: "interrupted", Message: "stopped, state saved", Hint: "run the command again to go on", Exit: migrate.ExitInterrupted}
+	var done reported
+	if errors.As(err, &done) {
+		return reported{f}
+	}
+	return f
 }
 
 // wantsJSON looks for -o json, or its variable, without parsing the rest.

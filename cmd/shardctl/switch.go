@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -104,18 +105,34 @@ func (a *app) turn(ctx context.Context, d cutover.Direction, o switchOptions) er
 	if err := a.confirm(string(d), s.question(d)); err != nil {
 		return err
 	}
-	ctx, _, release, err := s.lease(ctx, store.Operator)
+	held, _, release, err := s.lease(ctx, store.Operator)
 	if err != nil {
 		return err
 	}
 	defer release()
 	var report cutover.Report
 	if d == cutover.Forward {
-		report, err = cutover.Cutover(ctx, cfg)
+		report, err = cutover.Cutover(held, cfg)
 	} else {
-		report, err = cutover.Rollback(ctx, cfg)
+		report, err = cutover.Rollback(held, cfg)
+	}
+	if err != nil && report.Outcome == cutover.Refused {
+		err = whyStopped(ctx, held, err)
 	}
 	return s.printReport(d, report, err)
+}
+
+// whyStopped puts in the place of what a gate came upon, because its context had
+// ended, the reason for that end: a signal, or a lease that another process took.
+func whyStopped(ctx, held context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return stoppedBySignal(err)
+	case errors.Is(context.Cause(held), store.ErrTerm) && migrate.ExitCode(err) == migrate.ExitError:
+		return &migrate.Failure{Code: "lease.lost", Object: "lease operator", Exit: migrate.ExitLeaseHeld,
+			Message: "this process was held up, and another one took its lease", Hint: "see shardctl status", Err: err}
+	}
+	return err
 }
 
 func (s *session) question(d cutover.Direction) string {
@@ -127,6 +144,9 @@ func (s *session) question(d cutover.Direction) string {
 
 func (s *session) printReport(d cutover.Direction, report cutover.Report, err error) error {
 	report.Next = nextAfter(d, report.Outcome)
+	if err != nil {
+		report.Next = "shardctl " + string(d)
+	}
 	if printErr := s.print(report, func(w io.Writer) { printReport(w, d, report) }); printErr != nil {
 		return printErr
 	}

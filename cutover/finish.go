@@ -27,10 +27,17 @@ const (
 // return says, if it and its watchdog were killed before: else clients would be
 // released to a side that refuses them.
 func (w *window) endLast(ctx context.Context, s standing) error {
-	if s.settled() && (s.epoch == firstEpoch || w.leads(ctx, s.owners)) {
-		return w.resume(ctx) // one that was killed before its commit leaves the routers held
+	if !w.ended(ctx, s) {
+		return w.finish(ctx)
 	}
-	return w.finish(ctx)
+	held, err := store.LeftHeld(ctx, w.side, w.cfg.migration())
+	if err != nil {
+		return err
+	}
+	if held != "" { // by one that was killed before its commit
+		return w.rec.always(ctx, "resume", w.resume)
+	}
+	return w.resume(ctx)
 }
 
 // leads reports whether every router leads to the owners.

@@ -74,6 +74,9 @@ func TestTheLastSwitchIsFinishedBeforeTheNextBegins(t *testing.T) {
 	if migrate.ExitCode(err) != migrate.ExitError || report.Outcome != cutover.Done {
 		t.Fatalf("a cutover that cannot flip: %+v %v", report, err)
 	}
+	if err := cutover.Settled(t.Context(), r.cfg, cutover.Forward); migrate.ExitCode(err) != migrate.ExitRefused {
+		t.Errorf("it is called settled: %v", err)
+	}
 	s.told(false)
 	if _, err := cutover.Rollback(t.Context(), r.cfg); err != nil {
 		t.Fatal(err)
@@ -94,6 +97,9 @@ func TestTheLastSwitchIsFinishedBeforeTheNextBegins(t *testing.T) {
 	}
 	if calls := s.told(false); calls[0] != "commit 4" {
 		t.Errorf("a rollback after it tells the router %v", calls)
+	}
+	if err := cutover.Settled(t.Context(), r.cfg, cutover.Back); err != nil {
+		t.Error(err)
 	}
 }
 

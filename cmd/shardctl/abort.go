@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
+	"github.com/shardctl/shardctl/cutover"
 	"github.com/shardctl/shardctl/internal/ddl"
 	"github.com/shardctl/shardctl/internal/postgres"
 	"github.com/shardctl/shardctl/internal/store"
@@ -63,6 +64,11 @@ func (a *app) abort(ctx context.Context) error {
 	}
 	if err := s.stopApplier(ctx, "abort"); err != nil {
 		return err
+	}
+	if s.phase() == migrate.Backfilled || s.phase() == migrate.RolledBack {
+		if err := s.requireSettled(ctx, cutover.Back); err != nil {
+			return err
+		}
 	}
 	if err := s.removeAll(ctx); err != nil {
 		return err

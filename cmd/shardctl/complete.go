@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shardctl/shardctl/auditlog"
+	"github.com/shardctl/shardctl/cutover"
 	"github.com/shardctl/shardctl/internal/store"
 	"github.com/shardctl/shardctl/migrate"
 )
@@ -96,6 +97,9 @@ func (a *app) complete(ctx context.Context, drop bool) error {
 		return err
 	}
 	if s.phase() != migrate.Completed {
+		if err := s.requireSettled(ctx, cutover.Forward); err != nil {
+			return err
+		}
 		if err := s.endWindow(ctx); err != nil {
 			return err
 		}

@@ -39,7 +39,7 @@ func (s *session) overview(ctx context.Context) (statusDocument, error) {
 		}
 		doc.Databases = append(doc.Databases, s.lookAt(ctx, o, &doc))
 	}
-	steps := []func(context.Context, *statusDocument) error{s.captureOverview, s.copyOverview, s.switchOverview, s.rollbackOverview}
+	steps := []func(context.Context, *statusDocument) error{s.captureOverview, s.copyOverview, s.switchOverview, s.rollbackOverview, s.unfinishedOverview}
 	for _, step := range steps {
 		if err := step(ctx, &doc); err != nil {
 			return doc, err
@@ -92,6 +92,7 @@ func (s *session) lookAt(ctx context.Context, o store.Ownership, doc *statusDocu
 	}
 	control := known.Control
 	out.Held, out.sourceLost = control.Held, known.SourceLost
+	out.unsettled = control.Owner != o.Owner || control.Epoch < o.Epoch
 	if known.SourceLost {
 		problem(errors.New("it was completed without the source: this one was declared lost and is no way back"))
 	}

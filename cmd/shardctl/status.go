@@ -140,6 +140,7 @@ type databaseStatus struct {
 	Held        bool     `json:"held"`
 
 	sourceLost bool // completed without the source
+	unsettled  bool // it is not what the source says it is
 }
 
 func printStatus(w io.Writer, d statusDocument) {

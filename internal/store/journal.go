@@ -118,3 +118,15 @@ func ReadJournal(ctx context.Context, q postgres.Querier, migration string, limi
 	}
 	return out, nil
 }
+
+// LeftHeld names the command of the last switch that began to hold the routers, if
+// neither it nor its watchdog has noted since that they were released; else "".
+func LeftHeld(ctx context.Context, q postgres.Querier, migration string) (command string, err error) {
+	const sql = `SELECT coalesce((SELECT CASE WHEN EXISTS (
+	  SELECT FROM shardctl.journal r WHERE r.migration = $1 AND r.at > p.at AND r.step IN ('resume', 'undo') AND r.outcome = 'ok') THEN '' ELSE p.command END
+	FROM shardctl.journal p WHERE p.migration = $1 AND p.step = 'pause' AND p.outcome = 'started' ORDER BY p.at DESC LIMIT 1), '')`
+	if err = q.QueryRow(ctx, sql, migration).Scan(&command); err != nil {
+		return "", fmt.Errorf("read journal: %w", err)
+	}
+	return command, nil
+}

@@ -28,7 +28,8 @@ type Target struct {
 
 // pins are the settings every session of ours has. A role or a database may
 // default any of them to something that changes a value's text form, hides
-// rows, or ends a session in the middle of its work.
+// rows, or ends a session in the middle of its work. Servers before 14 and 17 have
+// not all of them.
 const pins = `SET search_path = pg_catalog;
 SET datestyle = 'ISO, YMD';
 SET intervalstyle = 'postgres';
@@ -49,7 +50,9 @@ SET default_transaction_read_only = off;
 SET default_transaction_deferrable = off;
 SET synchronous_commit = on;
 SET client_min_messages = warning;
-SET jit = off;`
+SET jit = off;
+SET transform_null_equals = off;
+SELECT set_config(name, '0', false) FROM unnest(ARRAY['idle_session_timeout', 'transaction_timeout']) name WHERE current_setting(name, true) IS NOT NULL;`
 
 // Connect opens a direct session with pinned settings. Purpose goes into the
 // session's application_name ("shardctl catchup"). The error of a session that

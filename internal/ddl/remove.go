@@ -39,11 +39,50 @@ func Remove(ctx context.Context, source postgres.Querier, place *pgx.Conn, objec
 	})
 	for {
 		left, err := removeAll(ctx, source, place, rest)
-		if len(left) == 0 || len(left) == len(rest) {
+		if len(left) == 0 {
 			return err
+		}
+		if len(left) == len(rest) {
+			untied, untieErr := untie(ctx, place, left)
+			if untied == 0 || untieErr != nil {
+				return errors.Join(err, untieErr)
+			}
 		}
 		rest = left
 	}
+}
+
+// untie drops the foreign keys among tables of ours that refer to one another in a
+// circle: none of them could be dropped first.
+func untie(ctx context.Context, place *pgx.Conn, objects []store.Object) (dropped int, err error) {
+	var tables []string
+	for _, o := range objects {
+		if o.Kind == "table" {
+			tables = append(tables, o.Name)
+		}
+	}
+	const sql = `WITH ours AS (SELECT to_regclass(t) AS oid FROM unnest($1::text[]) t)
+	SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname) FROM pg_constraint
+	WHERE contype = 'f' AND conparentid = 0 AND conrelid <> confrelid AND conrelid IN (SELECT oid FROM ours) AND confrelid IN (SELECT oid FROM ours)`
+	rows, err := place.Query(ctx, sql, tables)
+	if err != nil {
+		return 0, fmt.Errorf("look for foreign keys: %w", err)
+	}
+	statements, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return 0, fmt.Errorf("look for foreign keys: %w", err)
+	}
+	for batch := range slices.Chunk(statements, removeBatch) {
+		err := postgres.WithTx(ctx, place, pgx.TxOptions{}, func(tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d;\n%s", dropWait.Milliseconds(), strings.Join(batch, ";\n")))
+			return err
+		})
+		if err != nil {
+			return dropped, fmt.Errorf("drop foreign keys: %w", err)
+		}
+		dropped += len(batch)
+	}
+	return dropped, nil
 }
 
 // split tells the triggers on tables that stay from all else. Those on tables that

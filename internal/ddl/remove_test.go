@@ -136,3 +136,27 @@ func TestLackingTriggers(t *testing.T) {
 		t.Errorf("lacking: %v (%v)", lacking, err)
 	}
 }
+
+func TestTablesInACircleGo(t *testing.T) {
+	t.Parallel()
+	db, conn := source(t)
+	statements := []ddl.Statement{
+		{SQL: "CREATE TABLE public.a (id int PRIMARY KEY, b int)", Object: store.Object{Migration: "m", Place: "db0", Kind: "table", Name: `"public"."a"`, Undo: `DROP TABLE IF EXISTS "public"."a"`}},
+		{SQL: "CREATE TABLE public.b (id int PRIMARY KEY, a int REFERENCES public.a)", Object: store.Object{Migration: "m", Place: "db0", Kind: "table", Name: `"public"."b"`, Undo: `DROP TABLE IF EXISTS "public"."b"`}},
+		ddl.Alter("ALTER TABLE public.a ADD FOREIGN KEY (b) REFERENCES public.b"),
+	}
+	if err := ddl.Create(t.Context(), conn, conn, statements); err != nil {
+		t.Fatal(err)
+	}
+	db.Exec(t, "CREATE TABLE theirs (b int REFERENCES b)")
+	if err := ddl.RemoveAll(t.Context(), conn, conn, "m", "db0"); err == nil {
+		t.Error("a table that others refer to was removed")
+	}
+	db.Exec(t, "DROP TABLE theirs")
+	if err := ddl.RemoveAll(t.Context(), conn, conn, "m", "db0"); err != nil {
+		t.Fatal(err)
+	}
+	if left := db.Value(t, "SELECT count(*) FROM pg_class WHERE relname IN ('a', 'b') AND relkind = 'r'"); left != "0" {
+		t.Errorf("%s tables are left", left)
+	}
+}

@@ -221,6 +221,35 @@ func TestARoleThatMayNotReadGetsTheFix(t *testing.T) {
 	}
 }
 
+// What the databases lack for the application is said before anything is copied.
+func TestWhatADatabaseLacksForTheApplication(t *testing.T) {
+	t.Parallel()
+	source, db := pgtest.NewDatabase(t), pgtest.NewCluster(t, pgtest.ClusterOptions{}).NewDatabase(t)
+	app, reader := "app_"+source.Name, "reader_"+source.Name
+	source.Exec(t, schema+fmt.Sprintf(`CREATE ROLE %[1]s; CREATE ROLE %[2]s; GRANT SELECT ON item TO %[1]s; CREATE SCHEMA ref; GRANT USAGE ON SCHEMA ref TO %[1]s, %[2]s; CREATE TABLE ref.code (id serial PRIMARY KEY);
+		CREATE POLICY p ON account TO %[2]s USING (true)`, app, reader))
+	t.Cleanup(func() { source.Exec(t, fmt.Sprintf("DROP OWNED BY %[1]s, %[2]s; DROP ROLE %[1]s, %[2]s", app, reader)) })
+	spec := tables + "\n  - {name: ref.code, everywhere: true}"
+	want := func(dsn, id string, severity migrate.Severity, object, fix string) {
+		t.Helper()
+		found := run(t, source.DSN(), dsn, spec)
+		if !slices.ContainsFunc(found, func(f migrate.Finding) bool {
+			return f.ID == id && f.Severity == severity && f.Object == object && f.Fix != nil && strings.Contains(*f.Fix, fix)
+		}) {
+			t.Errorf("no %s of %s with %s in %+v", id, object, fix, found)
+		}
+	}
+	want(db.DSN(), "role.missing", migrate.SeverityError, "db0", `CREATE ROLE "`+reader+`"`)
+	want(db.DSN(), "role.missing", migrate.SeverityWarning, "db0", `CREATE ROLE "`+app+`"`)
+	db.Exec(t, "CREATE ROLE "+app+"; CREATE SCHEMA ref; CREATE ROLE limited LOGIN; GRANT CREATE ON DATABASE "+db.Name+" TO limited")
+	want(db.DSN(), "schema.usage", migrate.SeverityWarning, `db0."ref"`, app)
+	want(strings.Replace(db.DSN(), "postgres@", "limited@", 1), "privilege.create", migrate.SeverityError, `db0."ref"`, "limited")
+	source.Exec(t, "CREATE FUNCTION sum2(int, int) RETURNS int LANGUAGE sql AS 'SELECT $1 + $2'; CREATE OPERATOR @+@ (LEFTARG = int, RIGHTARG = int, FUNCTION = sum2); ALTER TABLE item ADD CHECK ((id::int @+@ 1) > 0)")
+	if found := run(t, source.DSN(), db.DSN(), spec); !has(found, "definition.not_copied") {
+		t.Errorf("an operator of the user's own: %+v", found)
+	}
+}
+
 func TestPoolerInBetweenIsRefused(t *testing.T) {
 	t.Parallel()
 	dbs := pgtest.NewDatabases(t, 2)

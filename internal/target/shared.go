@@ -39,6 +39,11 @@ func (p *plan) prepareItems() []item {
 	return out
 }
 
+// Schemas are all that objects of a database live in.
+func Schemas(b *blueprint.Blueprint, database string) []string {
+	return (&plan{b: b, l: b.Layout, database: database}).schemas()
+}
+
 // schemas are all that our objects live in, each once: locations, then those of
 // types, functions and sequences.
 func (p *plan) schemas() []string {

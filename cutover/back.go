@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/shardctl/shardctl/internal/postgres"
 	"github.com/shardctl/shardctl/internal/store"
 	"github.com/shardctl/shardctl/migrate"
 )
@@ -75,8 +74,7 @@ func (w *window) drainBack(ctx context.Context, tx pgx.Tx, epoch int64) error {
 		if err != nil {
 			return err
 		}
-		deadline, _ := ctx.Deadline()
-		if err := postgres.UpgradeLock(ctx, tx, "SHARE ROW EXCLUSIVE", w.tables.source(), deadline); err != nil {
+		if err := upgrade(ctx, tx, w.tables.source()); err != nil {
 			return err
 		}
 		for _, name := range w.cfg.databaseNames() {
@@ -103,8 +101,7 @@ func (w *window) closeDatabase(ctx context.Context, name string, _ *pgx.Conn) er
 		if err := w.checkTerm(c.Term); err != nil {
 			return err
 		}
-		deadline, _ := ctx.Deadline()
-		if err := postgres.UpgradeLock(ctx, tx, "SHARE ROW EXCLUSIVE", w.tables.database(name), deadline); err != nil {
+		if err := upgrade(ctx, tx, w.tables.database(name)); err != nil {
 			return err
 		}
 		return w.tables.closeDatabase(ctx, tx, name)

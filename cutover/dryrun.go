@@ -29,7 +29,7 @@ func DryRun(ctx context.Context, cfg Config, d Direction) (report Report, first 
 		report.Outcome = Refused
 		return report, err
 	}
-	checks := []gate{{name: "gate: blockers", run: w.gateBlockers}, {name: "gate: routers", run: w.describeRouters}}
+	checks := []gate{{name: "gate: blockers", run: func(ctx context.Context) error { return w.gateBlockers(ctx, d) }}, {name: "gate: routers", run: w.describeRouters}}
 	if d == Forward {
 		checks = append([]gate{{name: "gate: verified", run: w.gateVerified}, {name: "gate: copied", run: w.gateCopied}}, checks...)
 	}

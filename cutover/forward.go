@@ -95,8 +95,7 @@ func (w *window) drainForward(ctx context.Context, tx pgx.Tx, epoch int64) error
 		if owners, err = w.ownAll(ctx, tx); err != nil {
 			return err
 		}
-		deadline, _ := ctx.Deadline()
-		return postgres.UpgradeLock(ctx, tx, "SHARE ROW EXCLUSIVE", w.tables.source(), deadline)
+		return upgrade(ctx, tx, w.tables.source())
 	})
 	if err != nil {
 		return err

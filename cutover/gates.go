@@ -57,7 +57,7 @@ func (w *window) gates(ctx context.Context, d Direction) error {
 		{name: "gate: routers", run: func(ctx context.Context) error { return w.gateRouters(ctx, d) }},
 		{name: "gate: reverse proven", run: func(ctx context.Context) error { return w.applier.ProveReverse(ctx, w.cfg.databaseNames()) }},
 		{name: "gate: sequence lanes", run: w.setLanes},
-		{name: "gate: blockers", run: w.gateBlockers},
+		{name: "gate: blockers", run: func(ctx context.Context) error { return w.gateBlockers(ctx, d) }},
 		{name: "gate: level", run: func(ctx context.Context) error { return w.gateLevel(ctx, d) }, limit: levelTimeout},
 	}
 	for _, c := range checks {
@@ -124,18 +124,29 @@ func (w *window) gateRouters(ctx context.Context, d Direction) error {
 
 // gateBlockers names transactions that hold a lock in our way for longer than the
 // budget, and prepared ones. A long reader does not hold up the lock and is let be.
-func (w *window) gateBlockers(ctx context.Context) error {
-	found, err := blockers(ctx, w.side, w.tables.source(), w.cfg.MaxPause/4)
+// On the way back the databases are locked, too.
+func (w *window) gateBlockers(ctx context.Context, d Direction) error {
+	err := w.unblocked(ctx, "source", w.side, w.tables.source())
+	if d == Forward || err != nil {
+		return err
+	}
+	return w.each(ctx, func(ctx context.Context, name string, conn *pgx.Conn) error {
+		return w.unblocked(ctx, name, conn, w.tables.database(name))
+	})
+}
+
+func (w *window) unblocked(ctx context.Context, place string, q postgres.Querier, tables []string) error {
+	found, err := blockers(ctx, q, tables, w.cfg.MaxPause/4)
 	if err != nil || len(found) == 0 {
 		return err
 	}
-	return migrate.Refuse("cutover.blocked", "source", "open transactions hold locks on migrated tables: "+strings.Join(found, "; "),
+	return migrate.Refuse(string(w.command)+".blocked", place, "open transactions hold locks on migrated tables: "+strings.Join(found, "; "),
 		"wait for them or end them, then run the command again")
 }
 
 func blockers(ctx context.Context, q postgres.Querier, tables []string, older time.Duration) ([]string, error) {
-	const sql = `SELECT DISTINCT coalesce(format('pid %s (%s, open for %s): %s', a.pid, coalesce(nullif(a.application_name, ''), a.usename), date_trunc('milliseconds', clock_timestamp() - a.xact_start), left(a.query, 80)),
-	  'prepared transaction ' || p.gid)
+	const sql = `SELECT DISTINCT CASE WHEN l.pid IS NULL THEN 'prepared transaction ' || coalesce(p.gid, '?') ELSE
+	  format('pid %s (%s, open for %s): %s', a.pid, coalesce(nullif(a.application_name, ''), a.usename), date_trunc('milliseconds', clock_timestamp() - a.xact_start), left(a.query, 80)) END
 	FROM pg_locks l
 	LEFT JOIN pg_stat_activity a ON a.pid = l.pid
 	LEFT JOIN pg_prepared_xacts p ON l.pid IS NULL AND l.virtualtransaction = '-1/' || p.transaction

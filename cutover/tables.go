@@ -3,6 +3,7 @@ package cutover
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -47,6 +48,15 @@ func (t tables) closed(ctx context.Context, q postgres.Querier, name string) (bo
 		return false, nil
 	}
 	return false, fmt.Errorf("the closed fence is %s: neither up nor down on every table", state.Closed)
+}
+
+// namingTime is kept of the budget for asking who held up a lock.
+const namingTime = 200 * time.Millisecond
+
+// upgrade takes the lock that waits for writers in flight, within the context's time.
+func upgrade(ctx context.Context, tx pgx.Tx, tables []string) error {
+	deadline, _ := ctx.Deadline()
+	return postgres.UpgradeLock(ctx, tx, "SHARE ROW EXCLUSIVE", tables, deadline.Add(-namingTime))
 }
 
 func (t tables) closeSource(ctx context.Context, tx pgx.Tx, name string) error {

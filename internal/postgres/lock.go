@@ -30,12 +30,19 @@ func PreLock(ctx context.Context, tx pgx.Tx, tables []string) error {
 	if _, err := tx.Exec(ctx, wait); err != nil {
 		return fmt.Errorf("pre-lock: %w", err)
 	}
+	sp, err := tx.Begin(ctx) // after a refusal the holders can be asked for
+	if err != nil {
+		return fmt.Errorf("pre-lock: %w", err)
+	}
 	for _, table := range tables {
-		if err := tryLock(ctx, tx, "SHARE UPDATE EXCLUSIVE", []string{table}); err != nil {
-			return preLockFailure(ctx, tx, table, err)
+		if err := tryLock(ctx, sp, "SHARE UPDATE EXCLUSIVE", []string{table}); err != nil {
+			return preLockFailure(ctx, tx, table, errors.Join(err, rollback(ctx, sp)))
 		}
 	}
-	_, err := tx.Exec(ctx, "SET LOCAL lock_timeout = 0")
+	if err := sp.Commit(ctx); err != nil {
+		return fmt.Errorf("pre-lock: %w", err)
+	}
+	_, err = tx.Exec(ctx, "SET LOCAL lock_timeout = 0")
 	return err
 }
 

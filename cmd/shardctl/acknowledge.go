@@ -2,10 +2,17 @@ package main
 
 import (
 	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/shardctl/shardctl/auditlog"
 	"github.com/shardctl/shardctl/internal/doctor"
+	"github.com/shardctl/shardctl/internal/fence"
+	"github.com/shardctl/shardctl/internal/layout"
+	"github.com/shardctl/shardctl/internal/postgres"
 	"github.com/shardctl/shardctl/internal/store"
+	"github.com/shardctl/shardctl/internal/target"
 	"github.com/shardctl/shardctl/migrate"
 	"github.com/shardctl/shardctl/verify"
 )
@@ -47,7 +54,51 @@ func (s *session) acknowledgeDDL(ctx context.Context) error {
 		if err := verify.Invalidate(ctx, s.source, s.spec.Migration); err != nil {
 			return err
 		}
+		if err := s.closePartitions(ctx, l); err != nil {
+			return err
+		}
 		return auditlog.AcknowledgeDDL(ctx, s.captureEnv(l))
+	})
+}
+
+// closePartitions fences partitions that are new on the databases. Where what follows
+// the copy stands already, it is looked through again: what turns a database names
+// every partition.
+func (s *session) closePartitions(ctx context.Context, l *layout.Layout) error {
+	conns, err := s.databases(ctx, "doctor")
+	if err != nil {
+		return err
+	}
+	defer closeAll(ctx, conns)
+	for _, d := range s.spec.Databases {
+		if err := s.closePartitionsOf(ctx, l, d.Name, conns[d.Name]); err != nil {
+			return fmt.Errorf("fence new partitions on %s: %w", d.Name, err)
+		}
+	}
+	return nil
+}
+
+// closePartitionsOf makes the fences last: killed before, the next run does all again.
+func (s *session) closePartitionsOf(ctx context.Context, l *layout.Layout, name string, conn *pgx.Conn) error {
+	sharded, everywhere, err := fence.Unclosed(ctx, conn, l, name)
+	if err != nil || len(sharded)+len(everywhere) == 0 {
+		return err
+	}
+	finished, err := target.Finished(ctx, conn, l)
+	if err != nil {
+		return err
+	}
+	if finished {
+		if err := s.finisher(l).Finish(ctx, name); err != nil {
+			return err
+		}
+	}
+	return postgres.WithTx(ctx, conn, pgx.TxOptions{}, func(tx pgx.Tx) error {
+		c, err := store.ChangeControl(ctx, tx, s.spec.Migration)
+		if err != nil {
+			return err
+		}
+		return fence.CloseNew(ctx, tx, l, name, c.Owner == name)
 	})
 }
 

@@ -16,13 +16,17 @@ import (
 //go:embed columns.sql
 var columnsSQL string
 
-// columns: each table has the source's columns at each of its places.
+// columns: each table has the source's columns and partitions at each of its places.
+// After complete that holds only of tables that go on following the source.
 func columns(ctx context.Context, e *Exam) error {
 	if e.in(migrate.New, migrate.Aborted) {
 		return nil
 	}
 	return e.each(func(name string, conn *pgx.Conn) error {
 		for _, t := range e.layout.Tables {
+			if e.in(migrate.Completed) && !(t.Everywhere() && e.follows()) {
+				continue
+			}
 			if err := e.columnsOf(ctx, t, name, conn); err != nil {
 				return err
 			}
@@ -45,6 +49,11 @@ func (e *Exam) columnsOf(ctx context.Context, t *layout.Table, database string, 
 		f, sql := compareColumns(t, name, have[name])
 		faults, fixes = append(faults, f...), append(fixes, sql...)
 	}
+	apart, err := partitionFaults(ctx, conn, t, names)
+	if err != nil {
+		return err
+	}
+	faults = append(faults, apart...)
 	object := t.Name() + " on " + database
 	if len(faults) == 0 {
 		e.add(OK, "columns", object, "", "the source's %d columns, at %d places", len(t.Source.Columns), len(names))
@@ -56,6 +65,33 @@ func (e *Exam) columnsOf(ctx context.Context, t *layout.Table, database string, 
 	}
 	e.add(Broken, "columns", object, strings.Join(fixes, "\n"), "%s%s", faults[0], more)
 	return nil
+}
+
+// partitionFaults compares how many partitions hold rows: rows that the source has a
+// partition for would be refused elsewhere.
+func partitionFaults(ctx context.Context, q postgres.Querier, t *layout.Table, names []string) ([]string, error) {
+	if !t.Source.Partitioned() {
+		return nil, nil
+	}
+	const sql = `SELECT r.name, count(p.relid) FILTER (WHERE p.isleaf) FROM unnest($1::text[]) r(name)
+	LEFT JOIN LATERAL pg_partition_tree(to_regclass(r.name)) p ON true GROUP BY 1 ORDER BY 1`
+	rows, err := q.Query(ctx, sql, names)
+	if err != nil {
+		return nil, fmt.Errorf("count partitions: %w", err)
+	}
+	var faults []string
+	var name string
+	var leaves int
+	_, err = pgx.ForEachRow(rows, []any{&name, &leaves}, func() error {
+		if leaves != len(t.Source.Leaves) {
+			faults = append(faults, fmt.Sprintf("%s has %d partitions, the source %d", name, leaves, len(t.Source.Leaves)))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count partitions: %w", err)
+	}
+	return faults, nil
 }
 
 // column is one that a table has.

@@ -59,6 +59,9 @@ func attempt(ctx context.Context, cfg Config, d Direction, fn func(*window, stan
 		return report, err
 	}
 	report.Outcome, err = fn(w, s)
+	if err != nil && report.Outcome == Nothing {
+		report.Outcome = Refused // what was done before does not stand any more
+	}
 	return report, err
 }
 

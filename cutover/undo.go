@@ -48,11 +48,18 @@ func (w *window) undo(ctx context.Context, u undoing, cause error) (Outcome, err
 	case errors.Is(err, errTakenOver), errors.Is(err, store.ErrTerm):
 		return w.overtaken(ctx, u, cause)
 	case err != nil:
-		return Ambiguous, unknown(u.d, errors.Join(cause, err))
+		return Ambiguous, halfUndone(u.d, errors.Join(cause, err))
 	case w.paused.IsZero():
 		return Refused, cause
 	}
 	return Aborted, aborted(u.d, cause)
+}
+
+// halfUndone is the failure of an attempt that did not commit and could not be undone
+// everywhere.
+func halfUndone(d Direction, cause error) error {
+	return &migrate.Failure{Code: string(d) + ".half_undone", Message: "the switch was not committed, but it could not be undone everywhere", Exit: migrate.ExitAmbiguous,
+		Hint: "mend the cause and run shardctl " + string(d) + " again: it undoes the rest first", Err: cause}
 }
 
 func rollbackTx(ctx context.Context, tx pgx.Tx) error {

@@ -247,3 +247,36 @@ func TestADatabaseThatDoesNotAnswerIsOpenedAfterTheRelease(t *testing.T) {
 		t.Error("the database stays closed")
 	}
 }
+
+// What could not be undone everywhere is said to be that, not to be unknown, and the
+// next attempt begins with it.
+func TestAHalfUndoneRollbackIsUndoneByTheNext(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	s := r.spied()
+	_, err := cutover.Cutover(t.Context(), r.cfg)
+	must(t, err)
+	s.told(true)
+	if report, err := cutover.Cutover(t.Context(), r.cfg); err == nil || report.Outcome != cutover.Refused {
+		t.Errorf("a cutover that is done, with a router that cannot be flipped: %+v %v", report, err)
+	}
+	s.told(false)
+	var silent pgx.Tx
+	r.verdict.set(func(ctx context.Context) error {
+		silent, err = r.connect("silent", r.db1).Begin(context.WithoutCancel(ctx))
+		must(t, err)
+		_, err = silent.Exec(ctx, "SELECT FROM shardctl.control FOR UPDATE")
+		must(t, err)
+		return errors.New("a row differs")
+	})
+	_, err = cutover.Rollback(t.Context(), r.cfg)
+	var f *migrate.Failure
+	if !errors.As(err, &f) || f.Code != "rollback.half_undone" || f.Exit != migrate.ExitAmbiguous {
+		t.Errorf("got %v", err)
+	}
+	must(t, silent.Rollback(t.Context()))
+	r.verdict.set(nil)
+	_, err = cutover.Rollback(t.Context(), r.cfg)
+	must(t, err)
+	r.serving(true, false)
+}

@@ -130,6 +130,8 @@ func (s *session) survey(ctx context.Context) (*preflight.Survey, error) {
 // from what was found on servers.
 func exitOf(finding string) int {
 	switch {
+	case finding == "connect.pooler":
+		return migrate.ExitRefused
 	case strings.HasPrefix(finding, "connect."):
 		return migrate.ExitError
 	case strings.HasPrefix(finding, "dsn."):

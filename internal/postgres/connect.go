@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -56,7 +57,7 @@ SELECT set_config(name, '0', false) FROM unnest(ARRAY['idle_session_timeout', 't
 
 // Connect opens a direct session with pinned settings. Purpose goes into the
 // session's application_name ("shardctl catchup"). The error of a session that
-// cannot be had is a *migrate.Failure (exit 1) that names the target and holds
+// cannot be had is a *migrate.Failure (exit 1; with a pooler in between 4) that names the target and holds
 // no secret.
 func Connect(ctx context.Context, t Target, purpose string) (*pgx.Conn, error) {
 	cfg, err := pgx.ParseConfig(t.DSN.Reveal())
@@ -68,10 +69,31 @@ func Connect(ctx context.Context, t Target, purpose string) (*pgx.Conn, error) {
 	if err != nil {
 		return nil, connectFailure(t, cfg, err)
 	}
+	if err := direct(ctx, t, conn); err != nil {
+		return nil, errors.Join(err, conn.Close(context.WithoutCancel(ctx)))
+	}
 	if err := pin(ctx, conn); err != nil {
 		return nil, errors.Join(fmt.Errorf("connect to %s: pin settings: %w", t.Name, err), conn.Close(context.WithoutCancel(ctx)))
 	}
 	return conn, nil
+}
+
+// direct refuses a session that leads through a pooler: advisory locks and SET would
+// leak to its other clients. A pooler invents the process id that it tells a client, so
+// it differs from the server's own word.
+func direct(ctx context.Context, t Target, conn *pgx.Conn) error {
+	var pid string
+	results, err := conn.PgConn().Exec(ctx, "SELECT pg_backend_pid()").ReadAll() // prepares nothing, sets nothing
+	if err == nil && len(results) == 1 && len(results[0].Rows) == 1 {
+		pid = string(results[0].Rows[0][0])
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("connect to %s: %w", t.Name, err)
+	case pid != strconv.FormatUint(uint64(conn.PgConn().PID()), 10):
+		return migrate.Refuse("connect.pooler", t.Name, "the DSN leads through a pooler", "give the server's own address")
+	}
+	return nil
 }
 
 // Pool opens a bounded pool of sessions like Connect's.

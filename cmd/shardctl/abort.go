@@ -65,10 +65,17 @@ func (a *app) abort(ctx context.Context) error {
 	if err := s.stopApplier(ctx, "abort"); err != nil {
 		return err
 	}
-	if s.phase() == migrate.Backfilled || s.phase() == migrate.RolledBack {
+	tried, err := store.SwitchTried(ctx, s.source, s.spec.Migration)
+	if err != nil {
+		return err
+	}
+	if tried {
 		if err := s.requireSettled(ctx, cutover.Back); err != nil {
 			return err
 		}
+	}
+	if err := store.NewJournal(s.spec.Migration, "abort").Record(ctx, s.source, store.StepRemove, "started", nil); err != nil {
+		return err
 	}
 	if err := s.removeAll(ctx); err != nil {
 		return err

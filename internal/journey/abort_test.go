@@ -1,7 +1,9 @@
 package journey
 
 import (
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,6 +50,7 @@ func (j *trip) abort(phase string) {
 		j.end()
 		j.catchup = nil
 	}
+	j.abortHalf()
 	w.must(t, "abort", "--yes")
 	w.unchanged(t, j.before, "a migration that was aborted when it was "+phase)
 	w.must(t, "abort", "--yes")
@@ -63,4 +66,19 @@ func (j *trip) abort(phase string) {
 	}
 	j.c.healthy(t)
 	j.c.sourceServes(t, false)
+}
+
+// abortHalf begins to remove, and stops at a view that somebody made on the last
+// database: running the command again must find its way from there.
+func (j *trip) abortHalf() {
+	t, w := j.t, j.w
+	last := w.databases() - 1
+	shard := slices.Index(w.home, last)
+	w.exec(w.databaseDSN(last), fmt.Sprintf("CREATE VIEW public.mine AS SELECT id FROM %s.block", w.schemaOf(shard)))
+	w.refused(t, 4, "abort", "--yes")
+	if left := w.texts(w.databaseDSN(0), "SELECT nspname::text FROM pg_namespace WHERE nspname = 'shardctl'"); len(left) > 0 {
+		t.Error("the first database still has its state: nothing was half done")
+	}
+	w.refused(t, 4, "abort", "--yes")
+	w.exec(w.databaseDSN(last), "DROP VIEW public.mine")
 }

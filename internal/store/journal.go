@@ -130,3 +130,17 @@ func LeftHeld(ctx context.Context, q postgres.Querier, migration string) (comman
 	}
 	return command, nil
 }
+
+// SwitchTried reports whether a switch was begun at any time, and no removal after it:
+// from then on the databases have no word on how it ended.
+func SwitchTried(ctx context.Context, q postgres.Querier, migration string) (tried bool, err error) {
+	const sql = `SELECT EXISTS (SELECT FROM shardctl.journal s WHERE s.migration = $1 AND s.command IN ('cutover', 'rollback')
+	  AND NOT EXISTS (SELECT FROM shardctl.journal a WHERE a.migration = $1 AND a.command = 'abort' AND a.step = $2 AND a.at > s.at))`
+	if err = q.QueryRow(ctx, sql, migration, StepRemove).Scan(&tried); err != nil {
+		return false, fmt.Errorf("read journal: %w", err)
+	}
+	return tried, nil
+}
+
+// StepRemove is the step of abort that cannot be taken back.
+const StepRemove = "remove"

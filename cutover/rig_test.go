@@ -164,8 +164,8 @@ func (r *rig) watched(acted chan<- error) func(context.Context, cutover.Watch) (
 			if !did {
 				err = errors.Join(err, errNotActed)
 			}
+			_, _ = inR.Close(), outW.Close() // as the end of the process does
 			acted <- err
-			_ = outW.Close()
 		}()
 		return cutover.NewGuarded(ctx, w, inW, outR)
 	}

@@ -155,6 +155,13 @@ func (w *window) overtaken(ctx context.Context, u undoing, cause error) (Outcome
 		return Refused, &migrate.Failure{Code: string(u.d) + ".overtaken", Object: "lease operator", Exit: migrate.ExitLeaseHeld,
 			Message: fmt.Sprintf("this process was held up, and another one has switched meanwhile (epoch %d)", s.epoch), Hint: "see shardctl status", Err: cause}
 	}
+	held, err := store.LeftHeld(ctx, w.side, w.cfg.migration())
+	if err == nil && held != "" { // the watchdog could not release them, or has not yet
+		err = w.resume(ctx)
+	}
+	if err != nil {
+		return Ambiguous, halfUndone(u.d, errors.Join(cause, err))
+	}
 	return Aborted, aborted(u.d, cause)
 }
 
@@ -168,11 +175,22 @@ func (w *window) conclude(ctx context.Context, d Direction, epoch int64) (Outcom
 	}
 	w.revive(ctx)
 	if w.takenOver(ctx) {
-		if s, agreeErr := w.agreement(ctx); agreeErr == nil && s.epoch >= epoch {
+		if s, agreeErr := w.agreement(ctx); agreeErr == nil && w.carriedOut(ctx, s, epoch) {
 			return Done, w.disarm(ctx)
 		}
 	}
 	return Done, unfinished(d, err)
+}
+
+// carriedOut reports whether a switch that this process has committed was brought to
+// its end by another: the routers lead where that one, or a later one, says.
+func (w *window) carriedOut(ctx context.Context, s standing, epoch int64) bool {
+	if s.epoch > epoch {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, heldTimeout)
+	defer cancel()
+	return s.epoch == epoch && w.leads(ctx, s.owners) && w.resume(ctx) == nil
 }
 
 // unfinished is the failure of a switch that was committed and could not be carried

@@ -167,6 +167,33 @@ func TestTheWatchdogFinishesWhatWasCommitted(t *testing.T) {
 	r.serving(false, true)
 }
 
+// Where the watchdog could not flip the routers either, the switch is not called done.
+func TestASwitchIsNotDoneBeforeTheRoutersLeadThere(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	s := r.spied()
+	s.told(true)
+	r.cfg.MaxPause = 2 * time.Second
+	acted := make(chan error, 1)
+	r.cfg.Watchdog = r.watched(acted)
+	r.cfg.Observe = func(step cutover.Step) {
+		if step.Name == "commit" {
+			<-acted
+		}
+	}
+	if report, err := cutover.Cutover(t.Context(), r.cfg); migrate.ExitCode(err) != migrate.ExitError {
+		t.Errorf("%+v %v", report, err)
+	}
+	s.told(false)
+	r.cfg.Watchdog, r.cfg.Observe = nil, nil
+	if report, err := cutover.Cutover(t.Context(), r.cfg); err != nil {
+		t.Errorf("run again: %+v %v", report, err)
+	}
+	if err := cutover.Settled(t.Context(), r.cfg, cutover.Forward); err != nil {
+		t.Error(err)
+	}
+}
+
 // A rollback that is stopped in the middle of a tick holds the source's row of a
 // database and the database's own; the watchdog opens the databases all the same.
 func TestTheWatchdogEndsAStoppedTick(t *testing.T) {

@@ -94,12 +94,12 @@ func (r *route) place(l *layout.Layout, databases []string) {
 }
 
 // route finds the field that routes: the key column itself, the stored key, a
-// leading column that is dropped again, or, where a text's bytes differ between
-// source and wire, the shard as the server computes it.
+// leading column that is dropped again, or, where the bytes on the wire are not those
+// that hash (another encoding, the blanks of char), the shard as the server computes it.
 func (r *route) route(l *layout.Layout, encoding string) (err error) {
 	t := r.table
 	_, key := t.KeyFrom("x")
-	if t.Family == shardhash.Text && encoding != "UTF8" && encoding != "SQL_ASCII" {
+	if t.Family == shardhash.Text && encoding != "UTF8" && encoding != "SQL_ASCII" || t.Key.BaseType == "character" {
 		r.leading, r.byShard, r.field = "("+shardsql.Expr(key, t.Family, l.Spec.Shards.Count)+")::int8", true, 0
 		return nil
 	}

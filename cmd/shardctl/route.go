@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
@@ -98,6 +99,9 @@ func (a *app) printRoute(spec *migrate.Spec, family, typeName string, owners []s
 		h, err := shardhash.New(family, spec.Shards.Count)
 		if err != nil {
 			return err
+		}
+		if strings.HasPrefix(typeName, "character(") {
+			key = strings.TrimRight(key, " ") // which char does not count
 		}
 		if doc.Shard, err = h.ShardText([]byte(key)); err != nil {
 			return migrate.Usage("usage.key", key, "is no key of type "+typeName, "")

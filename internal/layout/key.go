@@ -11,7 +11,7 @@ import (
 
 // families are the types that hash, with the family whose values hash alike.
 var families = map[string]string{
-	"smallint": "int", "integer": "int", "bigint": "int", "uuid": "uuid", "text": "text", "character varying": "text",
+	"smallint": "int", "integer": "int", "bigint": "int", "uuid": "uuid", "text": "text", "character varying": "text", "character": "text",
 }
 
 // ours begins the names of columns that statements add to a table's own.
@@ -59,7 +59,7 @@ func (l *Layout) ownKey(t *Table) *migrate.Failure {
 	t.Key, t.Family = c, families[c.BaseType]
 	if t.Family == "" {
 		return migrate.Refuse("key.type", t.Name()+"."+name, "a key of type "+c.TypeName+" does not hash",
-			"use a column of type smallint, integer, bigint, uuid, text or varchar")
+			"use a column of type smallint, integer, bigint, uuid, text, varchar or char")
 	}
 	if c.Generated {
 		return migrate.Refuse("key.generated", t.Name()+"."+name, "the key is a generated column, which is not copied: a row's shard would not be known before it is written",

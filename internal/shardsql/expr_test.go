@@ -21,6 +21,7 @@ var keyTypes = []struct{ name, family, values string }{
 	{"text", "text", strings},
 	{"varchar(200)", "text", strings},
 	{`text COLLATE "C"`, "text", strings},
+	{"char(40)", "text", `SELECT left(md5(g::text), g % 20) || repeat(' ', g % 3) FROM generate_series(1, 10000) g`},
 }
 
 // strings are of all lengths up to 120 bytes, with letters of one to four bytes.

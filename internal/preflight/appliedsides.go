@@ -3,6 +3,7 @@ package preflight
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -19,6 +20,13 @@ func appliedSides(ctx context.Context, s *Survey) (found []migrate.Finding, err 
 		may, err := mayReplicate(ctx, conn)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", names[i], err)
+		}
+		if may && i == 0 {
+			more, err := undaunted(ctx, s)
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, more...)
 		}
 		if may {
 			continue
@@ -68,6 +76,34 @@ func bothered(ctx context.Context, s *Survey) (found []migrate.Finding, err erro
 		if what != "" {
 			found = append(found, blocking("applied.triggers", t.Name(), "a rollback cannot hold off "+what+" without replica role; grant it, or say rollback: none",
 				"GRANT SET ON PARAMETER session_replication_role TO "+postgres.Ident(s.Source.Config().User)+";"))
+		}
+	}
+	return found, nil
+}
+
+// undaunted lists the source's triggers and rules that replica role does not hold off:
+// they would run once more when a rollback writes what the application wrote.
+func undaunted(ctx context.Context, s *Survey) (found []migrate.Finding, err error) {
+	const sql = `WITH rel AS (SELECT $1::oid AS oid UNION SELECT relid::oid FROM pg_partition_tree($1::oid::regclass))
+	SELECT format('%I.%I', n.nspname, c.relname), x.kind, x.name FROM (
+	  SELECT tgrelid, 'TRIGGER', tgname FROM pg_trigger WHERE NOT tgisinternal AND tgname NOT LIKE 'shardctl\_%' AND tgenabled IN ('A', 'R')
+	  UNION ALL SELECT ev_class, 'RULE', rulename FROM pg_rewrite WHERE ev_enabled IN ('A', 'R')) x(rel, kind, name)
+	JOIN rel r ON r.oid = x.rel JOIN pg_class c ON c.oid = x.rel JOIN pg_namespace n ON n.oid = c.relnamespace ORDER BY 1, 2, 3`
+	for _, t := range s.Layout.Tables {
+		if t.Everywhere() || t.Spec.Rollback == "none" {
+			continue
+		}
+		rows, err := s.Source.Query(ctx, sql, t.Source.OID)
+		if err != nil {
+			return nil, err
+		}
+		var table, kind, name string
+		if _, err = pgx.ForEachRow(rows, []any{&table, &kind, &name}, func() error {
+			found = append(found, blocking("applied.triggers", table, fmt.Sprintf("%s %s fires in replica role too: a rollback would run it once more; let it fire for the application only, or say rollback: none", strings.ToLower(kind), name),
+				fmt.Sprintf("ALTER TABLE %s ENABLE %s %s;", table, kind, postgres.Ident(name))))
+			return nil
+		}); err != nil {
+			return nil, err
 		}
 	}
 	return found, nil

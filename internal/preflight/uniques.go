@@ -14,7 +14,7 @@ import (
 // the rows are apart, unless it holds the shard key.
 func uniques(ctx context.Context, s *Survey) (found []migrate.Finding, err error) {
 	const sql = `SELECT i.indexrelid::regclass::text, i.indisexclusion,
-	  array(SELECT a.attname::text FROM unnest(i.indkey::int2[]) k JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k)
+	  array(SELECT a.attname::text FROM unnest((i.indkey::int2[])[0:i.indnkeyatts - 1]) k JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k)
 	FROM pg_index i WHERE i.indrelid = $1 AND (i.indisunique OR i.indisexclusion) AND NOT i.indisprimary ORDER BY 1`
 	for _, t := range s.Layout.Tables {
 		if t.Everywhere() || s.Spec.Shards.Count == 1 {

@@ -254,6 +254,20 @@ func TestWhatADatabaseLacksForTheApplication(t *testing.T) {
 	}
 }
 
+func TestTooFewConnectionsAreRefused(t *testing.T) {
+	t.Parallel()
+	dbs := pgtest.NewDatabases(t, 2)
+	role := "few_" + dbs[0].Name
+	dbs[0].Exec(t, schema+"CREATE ROLE "+role+" LOGIN CONNECTION LIMIT 5; ALTER TABLE account OWNER TO "+role+"; ALTER TABLE item OWNER TO "+role)
+	t.Cleanup(func() { dbs[0].Exec(t, "DROP OWNED BY "+role+"; DROP ROLE "+role) })
+	found := run(t, strings.Replace(dbs[0].DSN(), "postgres@", role+"@", 1), dbs[1].DSN(), tables)
+	if !slices.ContainsFunc(found, func(f migrate.Finding) bool {
+		return f.ID == "connections.role" && f.Object == "source" && f.Severity == migrate.SeverityError && strings.Contains(*f.Fix, "CONNECTION LIMIT 26")
+	}) {
+		t.Errorf("findings %+v", found)
+	}
+}
+
 func TestPoolerInBetweenIsRefused(t *testing.T) {
 	t.Parallel()
 	dbs := pgtest.NewDatabases(t, 2)

@@ -31,7 +31,7 @@ type check struct {
 // onConnections need sessions only; onRows need the layout too, and read rows.
 var (
 	onConnections = []check{
-		{"versions", versions}, {"servers", servers}, {"source privileges", sourcePrivileges},
+		{"versions", versions}, {"servers", servers}, {"connections", connections}, {"source privileges", sourcePrivileges},
 		{"database privileges", databasePrivileges}, {"encodings", encodings}, {"transactions", transactions}, {"other users", otherUsers}, {"entries", entries},
 	}
 	onRows = []check{

@@ -108,6 +108,11 @@ func (db *database) enter(ctx context.Context) error {
 		return fmt.Errorf("database %s: %w", db.name(), err)
 	}
 	db.moved, db.held = c.Owner != store.OwnerSource, c.Held
+	if db.moved {
+		if err := db.returned(ctx); err != nil {
+			return err
+		}
+	}
 	if db.pos, err = store.LoadPosition(ctx, conn, db.a.migration(), db.name(), store.Forward); err != nil {
 		return err
 	}
@@ -118,6 +123,27 @@ func (db *database) enter(ctx context.Context) error {
 	db.parked, err = db.ward().count(ctx, conn)
 	db.known = err == nil
 	return err
+}
+
+// returned refuses to go on where a rollback has given the shards back and this
+// database does not know of it yet: what is written to the source now is for it, and
+// would be passed over as stray.
+func (db *database) returned(ctx context.Context) error {
+	source, err := postgres.Connect(ctx, db.a.cfg.Source, "catchup")
+	if err != nil {
+		return err
+	}
+	defer postgres.CloseQuietly(ctx, source)
+	owners, err := store.LoadOwnership(ctx, source, db.a.migration())
+	if err != nil {
+		return err
+	}
+	for _, o := range owners {
+		if o.Database == db.name() && o.Owner == store.OwnerSource {
+			return fmt.Errorf("tick on %s: %w", db.name(), errUnfinished)
+		}
+	}
+	return nil
 }
 
 // stage gives the session's staging table for a table, made when first needed.

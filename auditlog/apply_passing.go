@@ -10,7 +10,7 @@ import (
 // passing reports whether an error may pass by itself, so that what failed is
 // tried again: all else stops the applier.
 func passing(err error) bool {
-	if errors.Is(err, errStalled) || errors.Is(err, errMoved) || postgres.Transient(err) {
+	if errors.Is(err, errStalled) || errors.Is(err, errMoved) || errors.Is(err, errUnfinished) || postgres.Transient(err) {
 		return true
 	}
 	var f *migrate.Failure

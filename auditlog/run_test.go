@@ -286,3 +286,23 @@ func TestAHungOperatorDoesNotKeepTheApplierAway(t *testing.T) {
 		t.Errorf("took over under term %d, after %d", p.Term, first.Term)
 	}
 }
+
+// TestARollbackThatDidNotReachADatabaseLosesNothing: the source owns the shards again,
+// the database was down when it was to be told. What the source is written meanwhile is
+// not passed over.
+func TestARollbackThatDidNotReachADatabaseLosesNothing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigSpec{})
+	r.own(t)
+	for i := range r.dbs {
+		r.source.Exec(t, "UPDATE shardctl.ownership SET owner = 'source' WHERE database = $1", r.name(i))
+	}
+	r.run(t, r.applier, auditlog.RunOptions{})
+	r.source.Exec(t, twenty)
+	r.heard(t, auditlog.Waiting, r.name(0))
+	r.giveBack(t)
+	soon(t, func() bool { return r.count(t, "block") == 20 && r.count(t, "comment") == 20 })
+	if got := r.source.Value(t, "SELECT count(*) FROM shardctl.stray"); got != "0" {
+		t.Errorf("%s rows are called stray", got)
+	}
+}

@@ -35,6 +35,9 @@ var ErrHeld = errors.New("held by a fast copy")
 // under way: nothing was done, the next tick goes by the new owner.
 var errMoved = errors.New("the owner of the shards changed during the tick")
 
+// errUnfinished says that source and database disagree on who owns the shards.
+var errUnfinished = errors.New("the rollback was not carried out here: run shardctl rollback again")
+
 const gapCode = "gap"
 
 // gapFailure is the clear stop where entries are lost to a database: it is never

@@ -86,7 +86,8 @@ func documents(err error) []errorDocument {
 	if errors.As(err, &f) {
 		d := document(f)
 		if !errors.Is(f, err) { // context around the failure
-			d.Message = err.Error()
+			// The hint stands apart.
+			d.Message = strings.Replace(err.Error(), " ("+f.Hint+")", "", 1)
 		}
 		return []errorDocument{d}
 	}

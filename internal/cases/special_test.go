@@ -78,6 +78,7 @@ const newPartitions = `SET shardctl.applier = 'h038';
 func acknowledged(apply func(*run)) func(*run) {
 	return func(r *run) {
 		apply(r)
+		r.catchup.Interrupt(r.t) // it may not have come to the change yet
 		r.do("doctor", "--acknowledge-ddl", "--yes")
 	}
 }

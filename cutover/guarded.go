@@ -14,6 +14,9 @@ import (
 // answerWait bounds the watchdog's answers: one that does not answer does not guard.
 const answerWait = 5 * time.Second
 
+// readyWait bounds its start, in which it connects to every server. No client waits then.
+const readyWait = 15 * time.Second
+
 // Guarded is the command's end of the pipes to a watchdog's process.
 type Guarded struct {
 	watch Watch
@@ -31,7 +34,7 @@ func NewGuarded(ctx context.Context, w Watch, in io.WriteCloser, out io.Reader) 
 			g.lines <- s.Text()
 		}
 	}()
-	if err := g.expect(ctx, sayReady); err != nil {
+	if err := g.expect(ctx, sayReady, readyWait); err != nil {
 		return nil, errors.Join(err, in.Close())
 	}
 	return g, nil
@@ -46,7 +49,7 @@ func (g *Guarded) Arm(ctx context.Context, backends Backends) error {
 	if _, err := fmt.Fprintf(g.in, "%s%s\n", sayArm, raw); err != nil {
 		return fmt.Errorf("arm the watchdog: %w", err)
 	}
-	return g.expect(ctx, sayArmed)
+	return g.expect(ctx, sayArmed, answerWait)
 }
 
 // Disarm ends the guard; the process ends by itself. A watchdog that is gone is no
@@ -54,7 +57,7 @@ func (g *Guarded) Arm(ctx context.Context, backends Backends) error {
 func (g *Guarded) Disarm(ctx context.Context) error {
 	_, err := fmt.Fprintln(g.in, sayDisarm)
 	if err == nil {
-		err = g.expect(ctx, sayDisarmed)
+		err = g.expect(ctx, sayDisarmed, answerWait)
 	}
 	_ = g.in.Close() // nothing is left to say
 	if err != nil && !gone(err) {
@@ -71,8 +74,8 @@ func gone(err error) bool {
 	return errors.Is(err, errEnded) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe)
 }
 
-func (g *Guarded) expect(ctx context.Context, word string) error {
-	ctx, cancel := context.WithTimeout(ctx, answerWait)
+func (g *Guarded) expect(ctx context.Context, word string, wait time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	select {
 	case <-ctx.Done():

@@ -1,7 +1,7 @@
 -- $1 oids of tables: live columns.
 SELECT a.attrelid, a.attname::text, pg_catalog.format_type(a.atttypid, a.atttypmod),
        CASE WHEN a.attcollation <> 0 AND a.attcollation <> t.typcollation THEN pg_catalog.format('%I.%I', cn.nspname, co.collname) ELSE '' END,
-       a.attnotnull, coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid), ''), a.attgenerated::text,
+       a.attnotnull, coalesce(pg_catalog.pg_get_expr(d.adbin, CASE WHEN a.attgenerated = '' THEN 0 ELSE d.adrelid END), ''), a.attgenerated::text,
        CASE WHEN a.attidentity <> '' THEN coalesce((SELECT s.objid::regclass::text FROM pg_catalog.pg_depend s
          WHERE s.classid = 'pg_class'::regclass AND s.refclassid = 'pg_class'::regclass AND s.refobjid = a.attrelid AND s.refobjsubid = a.attnum AND s.deptype = 'i'), '') ELSE '' END,
        CASE WHEN a.attstorage <> t.typstorage THEN CASE a.attstorage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' ELSE 'EXTENDED' END ELSE '' END,

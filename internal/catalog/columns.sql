@@ -1,4 +1,5 @@
--- $1 table oids: their live columns in attnum order. A tsquery without a node is sent in
+-- $1 table oids: their live columns in attnum order. A default names no column, and without
+-- its table it is worded at once: with it, each costs the square of the columns. A tsquery without a node is sent in
 -- a binary form that the server itself does not read.
 WITH RECURSIVE base(oid, base, typbasetype) AS (
   SELECT DISTINCT t.oid, t.oid, t.typbasetype
@@ -9,7 +10,7 @@ WITH RECURSIVE base(oid, base, typbasetype) AS (
 )
 SELECT a.attrelid, a.attname::text, a.attnum, a.atttypid, pg_catalog.format_type(a.atttypid, a.atttypmod), pg_catalog.format_type(b.base, NULL),
        a.atttypid < 10000 AND t.typsend <> 0 AND t.typname NOT LIKE 'reg%' AND t.typname NOT LIKE '\_reg%' AND t.typname NOT IN ('tsquery', '_tsquery'),
-       a.attnotnull, a.attgenerated <> '', a.attidentity::text, coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid), ''),
+       a.attnotnull, a.attgenerated <> '', a.attidentity::text, coalesce(pg_catalog.pg_get_expr(d.adbin, CASE WHEN a.attgenerated = '' THEN 0 ELSE d.adrelid END), ''),
        CASE WHEN a.attcollation <> 0 AND a.attcollation <> t.typcollation THEN pg_catalog.format('%I.%I', cn.nspname, c.collname) ELSE '' END,
        coalesce(c.collisdeterministic, true)
 FROM pg_catalog.pg_attribute a

@@ -20,13 +20,14 @@ func (c *Cluster) Keep(ctx context.Context) error {
 	return c.folder.Keep()
 }
 
-// StopCommand is a line of shell that ends the server and removes its folder.
+// StopCommand is a line of shell that ends the server and removes its folder. It leaves
+// the folder that it is run in, which the server's account may not be able to enter.
 func (c *Cluster) StopCommand() string {
 	stop := fmt.Sprintf("%s stop -s -m immediate -D %s", ShellWord(c.options.BinDir+"/pg_ctl"), ShellWord(c.dataDir()))
 	if c.account != nil { // it refuses to run as root
 		stop = "runuser -u " + serverAccount + " -- " + stop
 	}
-	return stop + "; rm -rf " + ShellWord(c.folder.path)
+	return "cd /; " + stop + "; rm -rf " + ShellWord(c.folder.path)
 }
 
 // Keep lets the pooler outlive this process, as Cluster.Keep does.

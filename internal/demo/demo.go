@@ -219,15 +219,29 @@ func (j *journey) afterInstall(ctx context.Context) error {
 	return nil
 }
 
+// What the writer does on each side before the next turn.
+const (
+	settleTime  = time.Second
+	settleMost  = 20 * time.Second // on a machine too slow for the writes
+	settleWrite = 1500
+)
+
 // settle lets the writer work on the new side for a moment.
 func (j *journey) settle(ctx context.Context) error {
-	timer := time.NewTimer(time.Second)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
+	before, _ := j.book.totals()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for start := time.Now(); ; {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+		now, _ := j.book.totals()
+		took := time.Since(start)
+		if took > settleMost || took > settleTime && now-before >= settleWrite {
+			return nil
+		}
 	}
 }
 

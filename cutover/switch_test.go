@@ -93,8 +93,13 @@ func TestTheWatchdogReleasesAHungCutover(t *testing.T) {
 	acted := make(chan error, 1)
 	r.cfg.Watchdog = r.watched(acted)
 	r.verdict.set(func(context.Context) error { // deaf to its context, as a stopped process is
+		const terms = "SELECT min(term) FROM shardctl.ownership"
+		before := r.source.Value(t, terms)
 		if err := <-acted; err != nil {
 			t.Errorf("watchdog: %v", err)
+		}
+		if r.source.Value(t, terms) == before {
+			t.Error("what the command still does would count")
 		}
 		return nil
 	})

@@ -21,7 +21,7 @@ func TestSessionsDoNotTakeTheDefaultsOfTheirRole(t *testing.T) {
 		"statement_timeout": {"'1s'", "0"}, "lock_timeout": {"'1ms'", "0"}, "idle_in_transaction_session_timeout": {"'1ms'", "0"}, "idle_session_timeout": {"100", "0"},
 		"default_transaction_isolation": {"serializable", "read committed"}, "default_transaction_read_only": {"on", "off"}, "search_path": {"public", "pg_catalog"},
 		"datestyle": {"'SQL, DMY'", "ISO, YMD"}, "intervalstyle": {"sql_standard", "postgres"}, "timezone": {"'Asia/Kolkata'", "UTC"}, "extra_float_digits": {"-15", "3"},
-		"bytea_output": {"escape", "hex"}, "standard_conforming_strings": {"off", "on"}, "synchronous_commit": {"off", "on"}, "transform_null_equals": {"on", "off"},
+		"bytea_output": {"escape", "hex"}, "standard_conforming_strings": {"off", "on"}, "synchronous_commit": {"off", "on"}, "transform_null_equals": {"on", "off"}, "row_security": {"on", "off"},
 	}
 	sql := "CREATE ROLE " + role + " LOGIN"
 	for name, values := range settings {

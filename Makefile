@@ -8,9 +8,12 @@ GO      ?= go
 TIMEOUT ?= 20m
 # Test programs at a time: each has a server of its own, and two keep two cores busy.
 JOBS    ?= 2
+# Guards that make check takes out, drawn anew for each commit.
+MUTANTS ?= 3
+SEED    ?= $(or $(shell git log -1 --format=%ct 2>/dev/null),1)
 
 .DEFAULT_GOAL := help
-.PHONY: help build test check lint arrows race fmt deps demo bench chaos clean
+.PHONY: help build test check lint arrows race mutants mutants-sample fmt deps demo bench chaos clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,7 +24,7 @@ build: ## build bin/shardctl
 test: ## run all tests on throw-away servers; installs nothing
 	$(GO) test -p $(JOBS) -timeout $(TIMEOUT) ./...
 
-check: lint arrows race ## all that CI checks: lint, import arrows, all tests with -race
+check: lint arrows mutants-sample race ## all that CI checks: lint, import arrows, a few mutants, all tests with -race
 
 lint: ## go vet, staticcheck, gofmt
 	$(GO) vet ./...
@@ -34,6 +37,12 @@ arrows: ## check which package may import which
 # -count=1: the cache of results does not know that a server was updated.
 race: ## all tests with -race, with a count at the end
 	$(GO) test -race -count=1 -p $(JOBS) -timeout $(TIMEOUT) -json ./... | $(GO) run ./internal/testsummary
+
+mutants: ## take each guard out of a copy: its test must turn red (ONLY=regexp)
+	$(GO) run ./internal/mutants -only '$(ONLY)'
+
+mutants-sample:
+	$(GO) run ./internal/mutants -sample $(MUTANTS) -seed $(SEED)
 
 fmt: ## format the code
 	gofmt -w .

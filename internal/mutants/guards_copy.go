@@ -1,0 +1,90 @@
+package main
+
+// copyGuards are those of the copy.
+var copyGuards = []guard{
+	{
+		name: "a chunk locks its table before its snapshot",
+		why:  "a table that is rewritten after an older snapshot reads as empty in it: its rows would lack",
+		file: "backfill/read.go",
+		old:  "r.conn.Exec(ctx, begin+c.lockTables(route))", new: `r.conn.Exec(ctx, begin+"SELECT 1")`,
+		pkg: "backfill", test: "TestGuards/ATableIsNotRewrittenUnderASnapshot",
+	},
+	{
+		name: "a rewrite starts a table's copy anew",
+		why:  "rows move between pages without being written: those of pages that were read are read twice, others never",
+		file: "backfill/read.go",
+		old:  "if filenode != c.Filenode {", new: "if false {",
+		pkg: "backfill", test: "TestLive/ARewriteStartsTheTableAnew",
+	},
+	{
+		name: "a note is no later than the snapshot",
+		why:  "a tick that the snapshot does not see has deleted rows that it shows: their tombstones would count as old",
+		file: "backfill/queue.go",
+		old:  "coalesce(max(tick), 0) FROM shardctl.marker m", new: "coalesce(max(tick), 0) + 1000 FROM shardctl.marker m",
+		pkg: "backfill", test: "TestLive/ARowDeletedBetweenReadAndWriteStaysDead",
+	},
+	{
+		name: "the note of a replica is what it has replayed",
+		why:  "the source's newest tick is not what a replica that lags shows: it brings the dead back",
+		file: "backfill/queue.go",
+		old:  "($8::text::pg_lsn IS NULL OR m.lsn <= $8::text::pg_lsn)", new: "($8::text::pg_lsn IS NULL OR true)",
+		pkg: "backfill", test: "TestReplica/WhatItHasNotReplayedStaysDead",
+		slow: true,
+	},
+	{
+		name: "a chunk asks for tombstones",
+		why:  "a row that was deleted between read and write rises again",
+		file: "backfill/write.go",
+		old:  "w.copyBins(ctx, tx, j, look, tombs)", new: "w.copyBins(ctx, tx, j, look, false)",
+		pkg: "backfill", test: "TestLive/ARowDeletedBetweenReadAndWriteStaysDead",
+	},
+	{
+		name: "a chunk older than the pruning is read again",
+		why:  "the tombstones that it needs are gone",
+		file: "backfill/write.go",
+		old:  "if c.Note < through {", new: "if false {",
+		pkg: "backfill", test: "TestLive/AWorkerThatWakesUpAfterPruningReadsAgain",
+	},
+	{
+		name: "a chunk keeps ticks of its table away",
+		why:  "a tick between the look for tombstones and the commit is not seen",
+		file: "backfill/write.go",
+		old:  "if err := store.LockTableShared(ctx, tx, w.migration, c.Table.No); err != nil {", new: "if err := ctx.Err(); err != nil {",
+		pkg: "backfill", test: "TestGuards/AChunksTransactionHoldsItsLocks",
+	},
+	{
+		name: "a chunk shares the control row",
+		why:  "a worker that slept commits rows into a database that was opened meanwhile",
+		file: "backfill/write.go",
+		old:  "control, err := store.ShareControl(ctx, tx, w.migration)", new: "control, err := store.LoadControl(ctx, tx, w.migration)",
+		pkg: "backfill", test: "TestGuards/AChunksTransactionHoldsItsLocks",
+	},
+	{
+		name: "a chunk asks who owns the shards",
+		why:  "old rows would come into a database that serves the application",
+		file: "backfill/write.go",
+		old:  "if control.Owner != store.OwnerSource {", new: "if false {",
+		pkg: "backfill", test: "TestGuards/AnOwnerThatChangesMeanwhileStopsAChunk",
+	},
+	{
+		name: "a chunk that is in the ledger is not written again",
+		why:  "a worker that was taken over brings back what was deleted since",
+		file: "backfill/write.go",
+		old:  "err != nil || there {\n", new: "err != nil || there && false {\n",
+		pkg: "backfill", test: "TestGuards/ALateWorkerFindsTheLedgerLine",
+	},
+	{
+		name: "what a chunk read before the copy began anew is thrown away",
+		why:  "fast mode keeps no tombstones for it",
+		file: "backfill/write.go",
+		old:  "if control.Plan != w.generation(w.target.Name) {", new: "if false {",
+		pkg: "backfill", test: "TestFast/AChunkReadBeforeTheCopyBeganAnewIsThrownAway",
+	},
+	{
+		name: "the database's ledger says what is copied",
+		why:  "a database that failed over has lost what the queue remembers as done",
+		file: "backfill/ledger.go",
+		old:  "\t\tif !have[k] {\n\t\t\tmissing++", new: "\t\tif false && !have[k] {\n\t\t\tmissing++",
+		pkg: "backfill", test: "TestResuming/WhatADatabaseLostIsCopiedAgain",
+	},
+}

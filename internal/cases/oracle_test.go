@@ -21,7 +21,8 @@ func rowsOf(ctx context.Context, conn *pgx.Conn, t *table, relation string) ([]s
 		case "real":
 			value = "encode(float4send(" + ident(c) + "), 'hex')"
 		}
-		parts[i] = fmt.Sprintf(`coalesce(CASE WHEN length(%[1]s) > 300 THEN length(%[1]s) || ' ' || md5(%[1]s) ELSE quote_literal(%[1]s) END, 'NULL')`, value)
+		// OFFSET 0 keeps the server from working out a value of 100 MB for each mention of it.
+		parts[i] = fmt.Sprintf(`(SELECT CASE WHEN v IS NULL THEN 'NULL' WHEN length(v) > 300 THEN length(v) || ' ' || md5(v) ELSE quote_literal(v) END FROM (SELECT %s AS v OFFSET 0) x)`, value)
 	}
 	// Texts of many columns are put together by the client: a function takes 100 arguments.
 	sql := fmt.Sprintf("SELECT ARRAY[%s]::text[] FROM %s", strings.Join(parts, ","), relation)

@@ -17,7 +17,7 @@ import (
 )
 
 // caseTime bounds one case.
-const caseTime = 4 * time.Minute
+const caseTime = 10 * time.Minute
 
 // run is one case on its way.
 type run struct {

@@ -212,6 +212,9 @@ func TestLowerTermIsRefused(t *testing.T) {
 	if err := store.RaiseTerms(ctx, conn, map[string]*pgx.Conn{"db0": side}, "m", 6); !errors.Is(err, store.ErrTerm) {
 		t.Errorf("a lower term: %v", err)
 	}
+	if err := store.RaiseControlTerm(ctx, side, "m", 6); !errors.Is(err, store.ErrTerm) {
+		t.Errorf("a lower term, where the source is not asked: %v", err)
+	}
 	c, err := store.LoadControl(ctx, conn, "m")
 	if err != nil || c.Term != 7 {
 		t.Errorf("control %+v %v", c, err)

@@ -128,7 +128,8 @@ func (b *bench) mutate(ctx context.Context, g guard) (v verdict, err error) {
 }
 
 func (b *bench) build(ctx context.Context, g guard) (output string, err error) {
-	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-o", b.program(), "./"+g.pkg)
+	// Without vet, which mutants need not please, and without what debuggers need.
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-o", b.program(), "./"+g.pkg)
 	cmd.Dir = b.module()
 	out, err := cmd.CombinedOutput()
 	return string(out), err

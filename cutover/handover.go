@@ -21,10 +21,7 @@ const handoverWait = 2 * time.Second
 func (w *window) takeOver(ctx context.Context, d Direction) (*store.Lease, error) {
 	var lease *store.Lease
 	err := w.rec.step(ctx, "take over", func(ctx context.Context) (err error) {
-		if err := w.askHandover(ctx, d); err != nil {
-			return err
-		}
-		if lease, err = store.Acquire(ctx, w.cfg.Source, w.cfg.migration(), store.Applier); err != nil {
+		if lease, err = w.applierLease(ctx, d); err != nil {
 			return err
 		}
 		w.term = lease.Term
@@ -35,6 +32,24 @@ func (w *window) takeOver(ctx context.Context, d Direction) (*store.Lease, error
 		return nil, err
 	}
 	return lease, nil
+}
+
+// applierLease asks for the lease until it is had: a catchup that waited for the last
+// operator may take it back between the look and the lock, and is asked then.
+func (w *window) applierLease(ctx context.Context, d Direction) (*store.Lease, error) {
+	for deadline := time.Now().Add(handoverWait); ; {
+		if err := w.askHandover(ctx, d); err != nil {
+			return nil, err
+		}
+		lease, err := store.Acquire(ctx, w.cfg.Source, w.cfg.migration(), store.Applier)
+		var f *migrate.Failure
+		if err == nil || !errors.As(err, &f) || f.Exit != migrate.ExitLeaseHeld || time.Now().After(deadline) {
+			return lease, err
+		}
+		if err := wait(ctx, 20*time.Millisecond); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // sharerWait is how long a sharer of the rows whose term is raised may take: ticks

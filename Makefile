@@ -8,7 +8,7 @@ GO      ?= go
 TIMEOUT ?= 20m
 # Test programs at a time: each has a server of its own, and two keep two cores busy.
 JOBS    ?= 2
-# Guards that make check takes out, drawn anew for each commit.
+# Guards that make check takes out, and the number that they are drawn by.
 MUTANTS ?= 3
 SEED    ?= 1796042731
 

@@ -15,6 +15,7 @@ var applyGuards = []guard{
 		file: "auditlog/forward_read.go",
 		old:  "if m, err = store.WriteMarker(ctx, conn, r.a.migration(), text); err != nil {", new: "if m, err = (store.Marker{Snapshot: text, LSN: \"0/0\"}), conn.Ping(ctx); err != nil {",
 		pkg: "auditlog", test: "TestACrashBetweenMarkerAndApply",
+		slow: true,
 	},
 	{
 		name: "a position's marker must stand on the source",

@@ -72,6 +72,7 @@ var copyGuards = []guard{
 		file: "backfill/write.go",
 		old:  "err != nil || there {\n", new: "err != nil || there && false {\n",
 		pkg: "backfill", test: "TestGuards/ALateWorkerFindsTheLedgerLine",
+		slow: true,
 	},
 	{
 		name: "what a chunk read before the copy began anew is thrown away",

@@ -59,6 +59,7 @@ var switchGuards = []guard{
 		also: []edit{{"o, err := store.ChangeOwnership(ctx, tx, w.cfg.migration(), w.cfg.Databases[0].Name)\n\t\tcommitted = o.Epoch >= epoch",
 			"all, err := store.LoadOwnership(ctx, tx, w.cfg.migration())\n\t\tcommitted = len(all) > 0 && all[0].Epoch >= epoch"}},
 		pkg: "cutover", test: "TestACommitInFlightIsEndedBeforeItIsReadBack",
+		slow: true,
 	},
 	{
 		name: "sequences are never lowered",

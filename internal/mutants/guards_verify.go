@@ -59,8 +59,8 @@ var verifyGuards = []guard{
 		name: "repaired rows need a new pass",
 		why:  "a repair is not a verification: what else was wrong is not known",
 		file: "verify/judgement.sql",
-		old:  "AND d.at >= done.since)", new: "AND d.at >= done.since AND d.at >= (SELECT max(r.since) FROM shardctl.verify_round r WHERE r.migration = $1))",
-		pkg: "verify", test: "TestARoundFindsWhatWasAppliedWrongly",
+		old:  "AND d.at >= done.since)", new: "AND d.at >= done.since AND d.repaired_at IS NULL)",
+		pkg: "verify", test: "TestRepairHandsKeysAndTheirParentsToTheLog",
 	},
 	{
 		name: "a pass belongs to an epoch",

@@ -10,7 +10,7 @@ TIMEOUT ?= 20m
 JOBS    ?= 2
 # Guards that make check takes out, and the number that they are drawn by.
 MUTANTS ?= 3
-SEED    ?= 1796042731
+SEED    ?= $(or $(addprefix 0x,$(shell git rev-parse --short=12 HEAD 2>/dev/null)),1)
 
 .DEFAULT_GOAL := help
 .PHONY: help build test check lint arrows race mutants mutants-sample fmt deps demo bench chaos clean

@@ -395,10 +395,10 @@ func (r *run) stuck(copying *binary.Command) bool {
 // mustBeLevel waits until both sides are equal.
 func (r *run) mustBeLevel(when string) {
 	r.t.Helper()
-	var verdict string
-	for deadline := time.Now().Add(40 * time.Second); ; {
-		var err error
-		verdict, err = r.differs(r.ctx)
+	poll := time.NewTicker(100 * time.Millisecond)
+	defer poll.Stop()
+	for deadline := time.Now().Add(40 * time.Second); ; <-poll.C {
+		verdict, err := r.differs(r.ctx)
 		must(r.t, err)
 		if verdict == "" {
 			return
@@ -407,11 +407,9 @@ func (r *run) mustBeLevel(when string) {
 			r.t.Fatalf("%s: %s\ncatchup ended: %s", when, verdict, r.catchup.Wait(r.t))
 		}
 		if time.Now().After(deadline) {
-			break
+			r.t.Fatalf("%s: %s\ncatchup: %s", when, verdict, binary.Tail(r.catchup.Stderr(), 3000))
 		}
-		time.Sleep(100 * time.Millisecond)
 	}
-	r.t.Fatalf("%s: %s\ncatchup: %s", when, verdict, binary.Tail(r.catchup.Stderr(), 3000))
 }
 
 // verified runs verify, which has to agree with this package: nothing differs.

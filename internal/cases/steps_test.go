@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/binary"
 	"github.com/shardctl/shardctl/internal/localpg"
+	"github.com/shardctl/shardctl/internal/pgtest"
 )
 
 // nothing leaves the live statements to a later step.
@@ -115,13 +116,7 @@ func besideAnOpenWriter(r *run) {
 // awaitWriter waits until the case's statements have begun to write.
 func (r *run) awaitWriter() {
 	r.t.Helper()
-	for {
-		n, err := r.source.value(r.ctx, "SELECT count(*)::text FROM pg_stat_activity WHERE datname = current_database() AND backend_xid IS NOT NULL AND application_name NOT LIKE 'shardctl%'")
-		must(r.t, err)
-		if n != "0" {
-			return
-		}
-	}
+	r.awaitSome("pg_stat_activity WHERE datname = current_database() AND backend_xid IS NOT NULL AND application_name NOT LIKE 'shardctl%'")
 }
 
 // besideABacklog starts a cutover with a pause too short for what is being written.
@@ -184,13 +179,17 @@ func twoOrchestrators(r *run) {
 // awaitLease waits until somebody holds the applier's lease.
 func (r *run) awaitLease() {
 	r.t.Helper()
-	for {
-		n, err := r.source.value(r.ctx, "SELECT count(*)::text FROM shardctl.lease WHERE role = 'applier'")
+	r.awaitSome("shardctl.lease WHERE role = 'applier'")
+}
+
+// awaitSome waits until the source has a row of a kind.
+func (r *run) awaitSome(from string) {
+	r.t.Helper()
+	pgtest.Eventually(r.t, binary.Patience, func() bool {
+		n, err := r.source.value(r.ctx, "SELECT count(*)::text FROM "+from)
 		must(r.t, err)
-		if n != "0" {
-			return
-		}
-	}
+		return n != "0"
+	})
 }
 
 // plantedDifferences changes four rows on the databases: verify has to find these.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -62,9 +61,11 @@ func (a *app) abort(ctx context.Context) error {
 	if err := s.require("abort", migrate.New, migrate.Prepared, migrate.Installed, migrate.Backfilling, migrate.Backfilled, migrate.RolledBack); err != nil {
 		return err
 	}
-	if err := s.stopApplier(ctx, "abort"); err != nil {
+	keptOut, err := s.keepApplierOut(ctx, "abort")
+	if err != nil {
 		return err
 	}
+	defer keptOut()
 	tried, err := store.SwitchTried(ctx, s.source, s.spec.Migration)
 	if err != nil {
 		return err
@@ -158,15 +159,18 @@ func (s *session) forgetRouters(ctx context.Context) error {
 	return nil
 }
 
-// stopApplier refuses while a catchup runs: what it reads and writes is about to go.
-func (s *session) stopApplier(ctx context.Context, command string) error {
-	h, err := store.Holder(ctx, s.source, s.spec.Migration, store.Applier)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
+// keepApplierOut takes the applier's lease until release is called: what a catchup reads
+// and writes is about to go. One that runs is a refusal; one that waits for the operator
+// cannot begin meanwhile.
+func (s *session) keepApplierOut(ctx context.Context, command string) (release func(), err error) {
+	lease, err := store.Acquire(ctx, s.sourceTarget(), s.spec.Migration, store.Applier)
+	if err == nil {
+		return func() { lease.Release(ctx) }, nil
 	}
-	if err != nil {
-		return err
+	h, holderErr := store.Holder(ctx, s.source, s.spec.Migration, store.Applier)
+	if holderErr != nil {
+		return nil, err
 	}
-	return &migrate.Failure{Code: "lease.held", Object: "catchup", Exit: migrate.ExitLeaseHeld,
+	return nil, &migrate.Failure{Code: "lease.held", Object: "catchup", Exit: migrate.ExitLeaseHeld,
 		Message: fmt.Sprintf("it still runs: pid %d of %s on %s", h.Who.PID, h.Who.OSUser, h.Who.Host), Hint: "stop it, then run shardctl " + command + " again"}
 }

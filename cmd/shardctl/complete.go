@@ -119,9 +119,11 @@ func (s *session) completed(drop bool) bool {
 
 func (s *session) endWindow(ctx context.Context) error {
 	return s.journaled(ctx, "complete", func(ctx context.Context) error {
-		if err := s.stopApplier(ctx, "complete"); err != nil {
+		keptOut, err := s.keepApplierOut(ctx, "complete")
+		if err != nil {
 			return err
 		}
+		defer keptOut()
 		if err := s.removeReverse(ctx); err != nil {
 			return err
 		}

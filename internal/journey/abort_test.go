@@ -46,6 +46,7 @@ func TestAbortLeavesNothing(t *testing.T) {
 func (j *trip) abort(phase string) {
 	t, w := j.t, j.w
 	if j.catchup != nil {
+		w.catchupRuns(t)
 		w.refused(t, 5, "abort", "--yes")
 		j.end()
 		j.catchup = nil

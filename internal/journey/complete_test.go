@@ -8,6 +8,7 @@ import (
 // complete ends the rollback window and looks at what is left of shardctl.
 func (j *trip) complete() {
 	t, w := j.t, j.w
+	w.catchupRuns(t)
 	w.refused(t, 5, "complete", "--yes")
 	if w.ownCopies {
 		j.c.rest(func() {

@@ -50,3 +50,10 @@ func (w *world) refused(t testing.TB, code int, args ...string) binary.Document 
 	}
 	return failure
 }
+
+// catchupRuns waits until catch-up has its lease: after a switch it takes it back in its
+// own time.
+func (w *world) catchupRuns(t testing.TB) {
+	t.Helper()
+	eventually(t, binary.Patience, "catch-up to go on", func() bool { return text(w.must(t, "status"), "capture.running") == "true" })
+}

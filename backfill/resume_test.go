@@ -146,12 +146,20 @@ func testTwoProcessesShareTheWork(t *testing.T, p *pool) {
 			var wg sync.WaitGroup
 			errs := make([]error, 2)
 			var chunks [2]atomic.Int32
+			var began [2]chan struct{}
+			for i := range began {
+				began[i] = make(chan struct{})
+			}
 			for i := range errs {
 				cfg := f.live(1)
 				cfg.Mode = mode
 				cfg.Events = func(e backfill.Event) {
-					if e.Kind == backfill.EventChunk {
-						chunks[i].Add(1)
+					if e.Kind == backfill.EventChunk && chunks[i].Add(1) == 1 {
+						close(began[i]) // the first to begin leaves work for the other
+						select {
+						case <-began[1-i]:
+						case <-time.After(time.Minute):
+						}
 					}
 				}
 				wg.Go(func() { _, errs[i] = backfill.Run(context.Background(), cfg) })

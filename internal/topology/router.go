@@ -2,6 +2,7 @@ package topology
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/shardctl/shardctl/migrate"
@@ -26,12 +27,14 @@ type Router interface {
 	// document: its place can be written, and every address answers a query through it.
 	// An error refuses; findings are what could not be proven. It leaves nothing behind,
 	// and cleans up after a probe that was killed.
-	Probe(ctx context.Context, doc Topology) ([]migrate.Finding, error)
+	// Only the addresses of the shards in scope are asked: another one's server may be down.
+	Probe(ctx context.Context, doc Topology, scope Scope) ([]migrate.Finding, error)
 
-	// Pause holds clients between transactions and returns when no transaction of
-	// theirs is open any more. If ctx ends first or any instance fails, all that was
-	// held is released and an error is returned. One that is held already is not an error.
-	Pause(ctx context.Context) error
+	// Pause holds the clients of the shards in scope between transactions and returns
+	// when no transaction of theirs is open any more. If ctx ends first or any instance
+	// fails, all that was held is released and an error is returned. One that is held
+	// already is not an error.
+	Pause(ctx context.Context, scope Scope) error
 	// Commit writes the document and makes the router read it. A router that has a
 	// later epoch refuses it with OlderEpoch; the same one again is no change.
 	Commit(ctx context.Context, doc Topology) error
@@ -44,6 +47,12 @@ type Router interface {
 	// to does not change.
 	Forget(ctx context.Context) error
 }
+
+// Scope is the logical shards that a call concerns; nil is all.
+type Scope []int
+
+// Has reports whether a shard is in scope.
+func (s Scope) Has(shard int) bool { return s == nil || slices.Contains(s, shard) }
 
 // Description is what a router is like.
 type Description struct {

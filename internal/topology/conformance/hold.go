@@ -4,13 +4,14 @@ import (
 	"context"
 	"testing"
 
+	"github.com/shardctl/shardctl/internal/topology"
 	"github.com/shardctl/shardctl/migrate"
 )
 
 func (s suite) flip(t *testing.T) {
 	r := s.open(t)
 	s.commit(t, r, s.document(t, 1))
-	must(t, r.Pause(within(t)))
+	must(t, r.Pause(within(t), nil))
 	s.wantHeld(t, true)
 	moved := s.document(t, 2, s.all()...)
 	s.commit(t, r, moved)
@@ -24,8 +25,8 @@ func (s suite) idempotent(t *testing.T) {
 	r := s.open(t)
 	must(t, r.Resume(within(t)))
 	for range 2 {
-		must(t, r.Pause(within(t)))
-		must(t, r.Pause(within(t)))
+		must(t, r.Pause(within(t), nil))
+		must(t, r.Pause(within(t), nil))
 		s.wantHeld(t, true)
 		must(t, r.Resume(within(t)))
 		must(t, r.Resume(within(t)))
@@ -35,13 +36,13 @@ func (s suite) idempotent(t *testing.T) {
 
 func (s suite) otherProcess(t *testing.T) {
 	first, second := s.open(t), s.open(t)
-	must(t, first.Pause(within(t)))
+	must(t, first.Pause(within(t), nil))
 	first.Close()
 	s.wantHeld(t, true)
-	must(t, second.Pause(within(t))) // held already: waits for nothing
+	must(t, second.Pause(within(t), nil)) // held already: waits for nothing
 	must(t, second.Resume(within(t)))
 	s.wantHeld(t, false)
-	must(t, first.Pause(within(t)))
+	must(t, first.Pause(within(t), nil))
 	must(t, s.open(t).Resume(within(t)))
 	s.wantHeld(t, false)
 }
@@ -53,11 +54,11 @@ func (s suite) endedContext(t *testing.T) {
 	r := s.open(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := r.Pause(ctx); err == nil {
+	if err := r.Pause(ctx, nil); err == nil {
 		t.Error("it was held under an ended context")
 	}
 	s.wantHeld(t, false)
-	must(t, r.Pause(within(t)))
+	must(t, r.Pause(within(t), nil))
 	must(t, r.Resume(within(t)))
 }
 
@@ -87,7 +88,7 @@ func (s suite) probe(t *testing.T) {
 	s.commit(t, r, now)
 	for _, future := range []int64{1, 2} {
 		moved := s.document(t, future, s.all()...)
-		findings, err := r.Probe(within(t), moved)
+		findings, err := r.Probe(within(t), moved, nil)
 		must(t, err)
 		if len(findings) > 0 {
 			t.Errorf("findings: %+v", findings)
@@ -112,6 +113,58 @@ func (s suite) reopen(t *testing.T) {
 	r.Close()
 	r.Close()
 	s.commit(t, r, s.document(t, 1))
-	must(t, r.Pause(within(t)))
+	must(t, r.Pause(within(t), nil))
 	must(t, r.Resume(within(t)))
+}
+
+// scoped holds one database's shards: clients of the others go on, and it is flipped
+// alone.
+func (s suite) scoped(t *testing.T) {
+	r := s.open(t)
+	s.commit(t, r, s.document(t, 1))
+	one := s.Spec.Databases[0].Name
+	scope := topology.Scope(s.Spec.Shards.ShardsOf(one))
+	for range 2 {
+		must(t, r.Pause(within(t), scope))
+		s.wantHeldOnly(t, scope)
+		must(t, r.Resume(within(t)))
+		s.wantHeld(t, false)
+	}
+	must(t, r.Pause(within(t), scope))
+	moved := s.document(t, 2, one)
+	findings, err := r.Probe(within(t), moved, scope)
+	must(t, err)
+	if len(findings) > 0 {
+		t.Errorf("findings: %+v", findings)
+	}
+	s.commit(t, r, moved)
+	must(t, r.ReadBack(within(t), moved))
+	must(t, s.open(t).Resume(within(t))) // as a watchdog does, which knows no scope
+	s.wantHeld(t, false)
+	s.wantLeads(t, moved)
+}
+
+// scopedWait gives up a hold of one database's shards.
+func (s suite) scopedWait(t *testing.T) {
+	if s.Held == nil {
+		return // such a driver has nothing to wait for
+	}
+	r := s.open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	scope := topology.Scope(s.Spec.Shards.ShardsOf(s.Spec.Databases[0].Name))
+	if err := r.Pause(ctx, scope); err == nil {
+		t.Error("it was held under an ended context")
+	}
+	s.wantHeld(t, false)
+}
+
+// wantHeldOnly fails unless just the clients of the scope wait.
+func (s suite) wantHeldOnly(t *testing.T, scope topology.Scope) {
+	t.Helper()
+	for shard := range s.Spec.Shards.Count {
+		if s.Held != nil && s.Held(t, shard) != scope.Has(shard) {
+			t.Errorf("clients of shard %d held: %t", shard, !scope.Has(shard))
+		}
+	}
 }

@@ -50,7 +50,7 @@ func (r *Router) Describe(ctx context.Context) (topology.Description, error) {
 }
 
 // Probe writes what is there once more, which proves that it can be written.
-func (r *Router) Probe(ctx context.Context, doc topology.Topology) ([]migrate.Finding, error) {
+func (r *Router) Probe(ctx context.Context, doc topology.Topology, _ topology.Scope) ([]migrate.Finding, error) {
 	if err := doc.Check(); err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (r *Router) Probe(ctx context.Context, doc topology.Topology) ([]migrate.Fi
 }
 
 // Pause does nothing: a file holds nobody.
-func (r *Router) Pause(context.Context) error { return nil }
+func (r *Router) Pause(context.Context, topology.Scope) error { return nil }
 
 // Resume does nothing.
 func (r *Router) Resume(context.Context) error { return nil }

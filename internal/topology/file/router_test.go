@@ -59,7 +59,7 @@ func TestOtherContentIsLeftAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, probed := r.Probe(t.Context(), doc)
+		_, probed := r.Probe(t.Context(), doc, nil)
 		for what, err := range map[string]error{"commit": r.Commit(t.Context(), doc), "read back": r.ReadBack(t.Context(), doc), "probe": probed, "forget": r.Forget(t.Context())} {
 			if f := (*migrate.Failure)(nil); !errors.As(err, &f) || f.Code != "router.file" || !strings.Contains(err.Error(), path) {
 				t.Errorf("%s: %s: %v", name, what, err)
@@ -80,7 +80,7 @@ func TestProbeOfAFolderThatIsNotThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = file.New(s, s.Topology[0]).Probe(t.Context(), doc)
+	_, err = file.New(s, s.Topology[0]).Probe(t.Context(), doc, nil)
 	if f := (*migrate.Failure)(nil); !errors.As(err, &f) || f.Exit != migrate.ExitRefused {
 		t.Errorf("got %v", err)
 	}
@@ -92,7 +92,7 @@ func TestProbeMakesNoFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := file.New(s, s.Topology[0]).Probe(t.Context(), doc); err != nil {
+	if _, err := file.New(s, s.Topology[0]).Probe(t.Context(), doc, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(s.Topology[0].Path); !errors.Is(err, os.ErrNotExist) {

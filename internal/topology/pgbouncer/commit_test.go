@@ -111,7 +111,7 @@ func testUnfitFilesAreRefusedAndLeftAlone(t *testing.T, dbs []*pgtest.Database) 
 			t.Fatal(err)
 		}
 		doc := w.document(1, "db0")
-		_, probed := r.Probe(t.Context(), doc)
+		_, probed := r.Probe(t.Context(), doc, nil)
 		for what, err := range map[string]error{"commit": r.Commit(t.Context(), doc), "probe": probed} {
 			if err == nil || w.file(0) != c.file {
 				t.Errorf("%s: %s: %v", name, what, err)
@@ -183,7 +183,7 @@ func testFileVia(t *testing.T, dbs []*pgtest.Database) {
 	w.spec.Topology[0].Instances[0].FileVia = []string{"/bin/sh", script}
 	r := w.router()
 	doc := w.document(1, "db0 db1")
-	_, probed := r.Probe(t.Context(), doc)
+	_, probed := r.Probe(t.Context(), doc, nil)
 	if err := errors.Join(probed, r.Commit(t.Context(), doc), r.ReadBack(t.Context(), doc)); err != nil {
 		t.Fatal(err)
 	}

@@ -157,12 +157,32 @@ func differs(place, what string) error {
 }
 
 // names lists the entries' names.
-func (r *Router) names() []string {
-	names := make([]string, len(r.entries))
-	for i, e := range r.entries {
+func names(entries []entry) []string {
+	names := make([]string, len(entries))
+	for i, e := range entries {
 		names[i] = e.name
 	}
 	return names
+}
+
+// within are the entries that a scope concerns.
+func (r *Router) within(scope topology.Scope) (out []entry) {
+	for _, e := range r.entries {
+		if e.shard < 0 || scope.Has(e.shard) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// shares reports whether the pooler has entries that are not ours.
+func (r *Router) shares(shown map[string]database) bool {
+	for name := range shown {
+		if name != "pgbouncer" && !r.ours(name) {
+			return true
+		}
+	}
+	return false
 }
 
 // ours reports whether an entry of the pooler belongs to the spec, or to a probe of it.

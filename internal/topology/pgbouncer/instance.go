@@ -32,11 +32,12 @@ type instance struct {
 	mu      sync.Mutex // one command at a time on control
 	control *console   // opened again when it broke
 
-	pauseMu   sync.Mutex // held by a Pause until it ends; guards what follows
-	pausing   *console
-	withdrawn []*console // on which a RESUME follows a PAUSE that was not answered
-	held      heldBy     // what a finished Pause of this Router left
-	retry     string     // server_login_retry as it was before that Pause; "" is not known
+	pauseMu     sync.Mutex // held by a Pause until it ends; guards what follows
+	pausing     *console
+	withdrawn   []*console // on which a RESUME follows a PAUSE that was not answered
+	held        heldBy     // what a finished Pause of this Router left
+	heldEntries []string   // those that it held
+	retry       string     // server_login_retry as it was before that Pause; "" is not known
 }
 
 // newInstance reads the instance's DSN.

@@ -51,7 +51,7 @@ func pauseIfAsked() {
 		fail(err)
 	}
 	fmt.Println("pausing")
-	if err := r.Pause(context.Background()); err != nil {
+	if err := r.Pause(context.Background(), nil); err != nil {
 		fail(err)
 	}
 	fmt.Println("paused")
@@ -148,7 +148,7 @@ func testAProcessKilledWhileItWaitsForADrain(t *testing.T, dbs []*pgtest.Databas
 			kill()
 			// Held, but not drained: another Pause waits for that and gives up.
 			second := w.router()
-			if err := second.Pause(within(t, 100*time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) {
+			if err := second.Pause(within(t, 100*time.Millisecond), nil); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got %v", err)
 			}
 			w.wantServed()

@@ -26,7 +26,7 @@ func testPauseThatArrivesLate(t *testing.T, dbs []*pgtest.Database) {
 			network := newSlowNetwork(t, w.spec.Topology[0].Instances[0].AdminDSN.Reveal())
 			w.spec.Topology[0].Instances[0].AdminDSN = migrate.Secret(network.dsn)
 			r := w.router()
-			if err := r.Pause(within(t, 200*time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) {
+			if err := r.Pause(within(t, 200*time.Millisecond), nil); !errors.Is(err, context.DeadlineExceeded) {
 				t.Fatalf("got %v", err)
 			}
 			w.wantServed()

@@ -35,7 +35,7 @@ func testFlipsUnderLoad(t *testing.T, dbs []*pgtest.Database) {
 				doc := w.document(epoch+1, []string{"", "db0 db1"}[epoch%2])
 				ctx := within(t, 5*time.Second)
 				began := time.Now()
-				if err := errors.Join(r.Pause(ctx), r.Commit(ctx, doc), r.ReadBack(ctx, doc), r.Resume(ctx)); err != nil {
+				if err := errors.Join(r.Pause(ctx, nil), r.Commit(ctx, doc), r.ReadBack(ctx, doc), r.Resume(ctx)); err != nil {
 					t.Error(err)
 				}
 				pauses = append(pauses, time.Since(began))

@@ -24,7 +24,7 @@ func testManyEntries(t *testing.T, dbs []*pgtest.Database) {
 			for epoch := range 3 {
 				doc := w.document(int64(epoch+1), []string{"", "db0 db1"}[epoch%2])
 				for n, step := range []func() error{
-					func() error { return r.Pause(t.Context()) },
+					func() error { return r.Pause(t.Context(), nil) },
 					func() error { return r.Commit(t.Context(), doc) },
 					func() error { return r.ReadBack(t.Context(), doc) },
 					func() error { return r.Resume(t.Context()) },
@@ -42,7 +42,7 @@ func testManyEntries(t *testing.T, dbs []*pgtest.Database) {
 				}
 			}
 			t.Logf("pause %s, commit %s, read back %s, resume %s", took[0], took[1], took[2], took[3])
-			if findings, err := r.Probe(t.Context(), w.document(9, "db0 db1")); err != nil || len(findings) > 0 {
+			if findings, err := r.Probe(t.Context(), w.document(9, "db0 db1"), nil); err != nil || len(findings) > 0 {
 				t.Error(errors.Join(err), findings)
 			}
 		})

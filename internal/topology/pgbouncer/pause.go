@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/shardctl/shardctl/internal/topology"
 )
 
 // drainPoll is how often a pooler that is being held is asked whether its servers are
@@ -22,16 +24,16 @@ type heldBy int
 const (
 	notKnown heldBy = iota // not by this Router, or not for certain
 	byPooler               // bare PAUSE
-	byEntry                // PAUSE of each entry
+	byEntry                // PAUSE of some entries, or of each one of ours
 )
 
 // Pause holds all instances at once. The first that fails ends the wait for the
-// others, and all are released.
-func (r *Router) Pause(ctx context.Context) error {
+// others, and all are released. An entry that stands for all shards is in every scope.
+func (r *Router) Pause(ctx context.Context, scope topology.Scope) error {
 	waiting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	err := r.each(func(i *instance) error {
-		err := i.pause(waiting, r)
+		err := i.pause(waiting, r, r.within(scope))
 		if err != nil {
 			cancel(errOther)
 		}
@@ -51,8 +53,9 @@ func (r *Router) Pause(ctx context.Context) error {
 // errOther is why an instance stopped waiting that had not failed itself.
 var errOther = errors.New("another instance could not be held")
 
-// pause holds one instance and waits until no server of our entries is in use.
-func (i *instance) pause(ctx context.Context, r *Router) error {
+// pause holds some of our entries of one instance and waits until no server of
+// theirs is in use.
+func (i *instance) pause(ctx context.Context, r *Router, entries []entry) error {
 	i.pauseMu.Lock()
 	defer i.pauseMu.Unlock()
 	i.held = notKnown
@@ -61,11 +64,8 @@ func (i *instance) pause(ctx context.Context, r *Router) error {
 		return err
 	}
 	how, commands := byPooler, []string{"PAUSE"}
-	for name := range shown {
-		if name != "pgbouncer" && !r.ours(name) {
-			how, commands = byEntry, each("PAUSE", r.names())
-			break
-		}
+	if len(entries) < len(r.entries) || r.shares(shown) {
+		how, commands = byEntry, each("PAUSE", names(entries))
 	}
 	if err := i.noteRetry(ctx); err != nil {
 		return err
@@ -82,14 +82,14 @@ func (i *instance) pause(ctx context.Context, r *Router) error {
 			return i.failed("PAUSE", e)
 		}
 	}
-	busy := r.busy(pools)
+	busy := busyOf(pools, entries)
 	for err == nil && len(busy) > 0 {
 		select {
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		case <-time.After(drainPoll):
 			if pools, _, err = c.askThen(ctx, "SHOW POOLS"); err == nil {
-				busy = r.busy(pools)
+				busy = busyOf(pools, entries)
 			}
 		}
 	}
@@ -99,21 +99,25 @@ func (i *instance) pause(ctx context.Context, r *Router) error {
 	if err != nil {
 		return i.failed("PAUSE", err)
 	}
-	i.held = how
+	i.held, i.heldEntries = how, names(entries)
 	return nil
 }
 
-// busy names the entries of ours through which a server is in use. The pooler itself
+// busyOf names the entries through which a server is in use. The pooler itself
 // counts these states, and no others, when it decides that a PAUSE is done.
-func (r *Router) busy(pools answer) []string {
+func busyOf(pools answer, entries []entry) []string {
 	var busy []string
+	wanted := map[string]bool{}
+	for _, e := range entries {
+		wanted[e.name] = true
+	}
 	for _, row := range pools.rows {
 		name, inUse := pools.column(row, "database"), 0
 		for _, state := range []string{"sv_active", "sv_active_cancel", "sv_tested"} {
 			n, _ := strconv.Atoi(pools.column(row, state))
 			inUse += n
 		}
-		if inUse > 0 && r.ours(name) {
+		if inUse > 0 && wanted[name] {
 			busy = append(busy, fmt.Sprintf("%s (%d)", name, inUse))
 		}
 	}
@@ -150,11 +154,11 @@ func (r *Router) Resume(ctx context.Context) error {
 }
 
 func (i *instance) resume(ctx context.Context, r *Router) error {
-	how, retry := i.takeHeld()
+	how, held, retry := i.takeHeld()
 	commands := []string{"RESUME"}
 	switch how {
 	case byEntry:
-		commands = each("RESUME", r.names())
+		commands = each("RESUME", held)
 	case notKnown:
 		return errors.Join(i.release(ctx, r), i.restoreRetry(ctx, retry))
 	}
@@ -163,14 +167,14 @@ func (i *instance) resume(ctx context.Context, r *Router) error {
 }
 
 // takeHeld gives what a Pause left. While one still waits, nothing is known.
-func (i *instance) takeHeld() (how heldBy, retry string) {
+func (i *instance) takeHeld() (how heldBy, entries []string, retry string) {
 	if !i.pauseMu.TryLock() {
-		return notKnown, ""
+		return notKnown, nil, ""
 	}
 	defer i.pauseMu.Unlock()
-	how, retry = i.held, i.retry
-	i.held, i.retry = notKnown, ""
-	return how, retry
+	how, entries, retry = i.held, i.heldEntries, i.retry
+	i.held, i.heldEntries, i.retry = notKnown, nil, ""
+	return how, entries, retry
 }
 
 // release looks and releases until a look finds nothing held.

@@ -65,7 +65,7 @@ func testPauseGivesUp(t *testing.T, dbs []*pgtest.Database) {
 			r := w.router()
 			busy := w.begin(1, "app_001")
 			began := time.Now()
-			err := r.Pause(within(t, 200*time.Millisecond))
+			err := r.Pause(within(t, 200*time.Millisecond), nil)
 			if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took > time.Second {
 				t.Errorf("after %s: %v", took, err)
 			}
@@ -75,7 +75,7 @@ func testPauseGivesUp(t *testing.T, dbs []*pgtest.Database) {
 			w.wantServed()
 			busy.commit()
 			// Nothing of the first attempt answers or ends the second one.
-			if err := r.Pause(within(t, 5*time.Second)); err != nil {
+			if err := r.Pause(within(t, 5*time.Second), nil); err != nil {
 				t.Fatal(err)
 			}
 			for pooler := range 2 {
@@ -98,7 +98,7 @@ func testPauseWaitsForTheTransaction(t *testing.T, dbs []*pgtest.Database) {
 	var committed atomic.Bool
 	var g errgroup.Group
 	g.Go(func() error {
-		err := r.Pause(within(t, 10*time.Second))
+		err := r.Pause(within(t, 10*time.Second), nil)
 		if !committed.Load() {
 			return fmt.Errorf("held before the transaction ended: %w", err)
 		}
@@ -123,7 +123,7 @@ func testResumeStrandsNoPause(t *testing.T, dbs []*pgtest.Database) {
 	r := w.router()
 	busy := w.begin(0, "app_000")
 	var g errgroup.Group
-	g.Go(func() error { return r.Pause(within(t, time.Second)) })
+	g.Go(func() error { return r.Pause(within(t, time.Second), nil) })
 	pgtest.Eventually(t, 5*time.Second, func() bool { return w.held(0, "app_001") })
 	if err := r.Resume(within(t, 5*time.Second)); err != nil {
 		t.Fatal(err)
@@ -142,7 +142,7 @@ func testOthersAreNotHeld(t *testing.T, dbs []*pgtest.Database) {
 	w := newWorld(t, dbs, 2, 1, lines(2)+"other = {source}\n")
 	other := w.begin(0, "other") // would keep a bare PAUSE waiting
 	r := w.router()
-	if err := r.Pause(within(t, 5*time.Second)); err != nil {
+	if err := r.Pause(within(t, 5*time.Second), nil); err != nil {
 		t.Fatal(err)
 	}
 	if !w.held(0, "app_000") || w.held(0, "other") {
@@ -169,7 +169,7 @@ func testPoolerThatStopsAnswering(t *testing.T, dbs []*pgtest.Database) {
 	ctx := within(t, 200*time.Millisecond)
 	context.AfterFunc(ctx, func() { signal(syscall.SIGCONT) })
 	signal(syscall.SIGSTOP)
-	if err := r.Pause(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if err := r.Pause(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
 	w.wantServed()
@@ -179,7 +179,7 @@ func testPoolerThatStopsAnswering(t *testing.T, dbs []*pgtest.Database) {
 func testPoolerRestarted(t *testing.T, dbs []*pgtest.Database) {
 	w := newWorld(t, dbs, 2, 1, lines(2))
 	r := w.router()
-	if err := r.Pause(within(t, 5*time.Second)); err != nil {
+	if err := r.Pause(within(t, 5*time.Second), nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(w.poolers[0].Kill(t.Context()), w.poolers[0].Start(t.Context())); err != nil {
@@ -189,7 +189,7 @@ func testPoolerRestarted(t *testing.T, dbs []*pgtest.Database) {
 		t.Fatal(err)
 	}
 	w.wantServed()
-	if err := r.Pause(within(t, 5*time.Second)); err != nil {
+	if err := r.Pause(within(t, 5*time.Second), nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Resume(within(t, 5*time.Second)); err != nil {

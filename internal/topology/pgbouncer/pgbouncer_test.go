@@ -34,6 +34,7 @@ func TestPgBouncer(t *testing.T) {
 		"HolderKilledWhileItWaits":        testAProcessKilledWhileItWaitsForADrain,
 		"ProbeRefuses":                    testProbeRefusesWhatCannotBeReached,
 		"ProbeLeavesTheFileAsItWas":       testProbeLeavesTheFileAsItWas,
+		"ProbeAsksItsScopeAlone":          testProbeAsksItsScopeAlone,
 		"ProbeLogin":                      testProbeLogin,
 		"ProbeOfAFileThatCannotBeWritten": testProbeOfAFileThatCannotBeWritten,
 		"Describe":                        testDescribe,

@@ -22,24 +22,24 @@ const probeWait = 5 * time.Second
 // probeName begins the names of the entries that a probe adds.
 func (r *Router) probeName() string { return "shardctl_probe_" + r.migration + "_" }
 
-// Probe adds an entry for each address that the document leads to, made like one that
+// Probe adds an entry for each address that the document leads the scope to, made like one that
 // clients use, asks every one through the pooler which database it is in, and takes
 // them out again. That also proves that the file can be written.
-func (r *Router) Probe(ctx context.Context, doc topology.Topology) ([]migrate.Finding, error) {
+func (r *Router) Probe(ctx context.Context, doc topology.Topology, scope topology.Scope) ([]migrate.Finding, error) {
 	if err := doc.Check(); err != nil {
 		return nil, err
 	}
 	var all []migrate.Finding
 	var errs []error
 	for _, i := range r.instances { // one after the other: they may share a file
-		findings, err := r.probe(ctx, i, doc)
+		findings, err := r.probe(ctx, i, doc, r.within(scope))
 		all, errs = append(all, findings...), append(errs, err)
 	}
 	return all, errors.Join(errs...)
 }
 
-func (r *Router) probe(ctx context.Context, i *instance, doc topology.Topology) (findings []migrate.Finding, err error) {
-	aliases, err := r.aliases(ctx, i, doc)
+func (r *Router) probe(ctx context.Context, i *instance, doc topology.Topology, entries []entry) (findings []migrate.Finding, err error) {
+	aliases, err := r.aliases(ctx, i, doc, entries)
 	if err != nil {
 		return nil, err
 	}
@@ -81,8 +81,8 @@ type alias struct {
 	guessed bool   // no client of that user was seen
 }
 
-// aliases gives one for each address of the document.
-func (r *Router) aliases(ctx context.Context, i *instance, doc topology.Topology) ([]alias, error) {
+// aliases gives one for each address that the document leads entries to.
+func (r *Router) aliases(ctx context.Context, i *instance, doc topology.Topology, entries []entry) ([]alias, error) {
 	pools, _, err := i.ask(ctx, "SHOW POOLS")
 	if err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func (r *Router) aliases(ctx context.Context, i *instance, doc topology.Topology
 	}
 	var aliases []alias
 	known := map[topology.Address]bool{}
-	for _, e := range r.entries {
+	for _, e := range entries {
 		to, err := e.address(doc)
 		if err != nil {
 			return nil, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/localpg"
 	"github.com/shardctl/shardctl/internal/pgtest"
+	"github.com/shardctl/shardctl/internal/topology"
 	"github.com/shardctl/shardctl/migrate"
 )
 
@@ -30,7 +31,7 @@ func testProbeRefusesWhatCannotBeReached(t *testing.T, dbs []*pgtest.Database) {
 			w := newWorld(t, dbs, 2, 1, lines(2))
 			before := w.file(0)
 			w.spec.Databases[1].Router = c.router
-			_, err := w.router().Probe(within(t, 10*time.Second), w.document(1, "db0 db1"))
+			_, err := w.router().Probe(within(t, 10*time.Second), w.document(1, "db0 db1"), nil)
 			wantCode(t, err, "router.probe", c.text)
 			if strings.Contains(err.Error(), w.dbs[1].Name) {
 				t.Errorf("db0 is blamed too: %v", err)
@@ -56,7 +57,7 @@ func testProbeLeavesTheFileAsItWas(t *testing.T, dbs []*pgtest.Database) {
 			if name == "of a killed probe" {
 				want = "[databases]\napp_000 = " + w.source() + "\napp_001 = " + w.source()
 			}
-			findings, err := w.router().Probe(t.Context(), w.document(1, "db0"))
+			findings, err := w.router().Probe(t.Context(), w.document(1, "db0"), nil)
 			if err != nil || len(findings) > 0 || w.file(0) != want {
 				t.Errorf("%v, %v\ngot  %q\nwant %q", findings, err, w.file(0), want)
 			}
@@ -94,7 +95,7 @@ func testProbeLogin(t *testing.T, dbs []*pgtest.Database) {
 			if c.client {
 				w.leadsTo(0, "app_000")
 			}
-			findings, err := w.router().Probe(within(t, 10*time.Second), w.document(1, "db0", "db1"))
+			findings, err := w.router().Probe(within(t, 10*time.Second), w.document(1, "db0", "db1"), nil)
 			if f := (*migrate.Failure)(nil); c.refused != errors.As(err, &f) || err != nil && f.Code != "router.probe" {
 				t.Errorf("got %v", err)
 			}
@@ -115,7 +116,20 @@ func testProbeOfAFileThatCannotBeWritten(t *testing.T, dbs []*pgtest.Database) {
 	if err := os.Remove(w.poolers[0].DatabasesFile); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Probe(t.Context(), w.document(1)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := r.Probe(t.Context(), w.document(1), nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// testProbeAsksItsScopeAlone: a database that is down does not keep the others from
+// being switched.
+func testProbeAsksItsScopeAlone(t *testing.T, dbs []*pgtest.Database) {
+	w := newWorld(t, dbs, 2, 1, lines(2))
+	w.spec.Databases[1].Router = migrate.Address{Host: "no-such-host.invalid"}
+	doc := w.document(1, "db0 db1")
+	if findings, err := w.router().Probe(within(t, 10*time.Second), doc, topology.Scope{0}); err != nil || len(findings) > 0 {
+		t.Error(errors.Join(err), findings)
+	}
+	_, err := w.router().Probe(within(t, 10*time.Second), doc, topology.Scope{1})
+	wantCode(t, err, "router.probe", "no-such-host.invalid")
 }

@@ -90,14 +90,14 @@ func drain(ctx context.Context, dbs []*database, tick func(context.Context, []*d
 			case o.err != nil && passing(o.err) && ctx.Err() == nil:
 				again, wait = append(again, o.db), 20*time.Millisecond
 			case o.err != nil:
-				return fmt.Errorf("drain %s: %w", o.db.name(), o.err)
+				return fmt.Errorf("drain: %w", migrate.At(o.db.name(), o.err))
 			case o.tick.Held:
-				return fmt.Errorf("drain %s: %w", o.db.name(), ErrHeld)
+				return fmt.Errorf("drain: %w", migrate.At(o.db.name(), ErrHeld))
 			case o.tick.Cut:
 				again = append(again, o.db)
 			default:
 				if err := check(o.db); err != nil {
-					return fmt.Errorf("drain %s: %w", o.db.name(), err)
+					return fmt.Errorf("drain: %w", migrate.At(o.db.name(), err))
 				}
 			}
 		}

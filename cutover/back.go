@@ -8,14 +8,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/shardctl/shardctl/internal/store"
-	"github.com/shardctl/shardctl/migrate"
 )
 
-// Rollback moves all shards back to the source, with what was written since, or
-// brings an attempt that was stopped to its end. Errors are as Cutover's.
+// Rollback moves the shards of all databases, or of those named, back to the source,
+// with what was written since, or brings an attempt that was stopped to its end. Errors are as Cutover's.
 func Rollback(ctx context.Context, cfg Config) (Report, error) {
 	return attempt(ctx, cfg, Back, func(w *window, s standing) (Outcome, error) {
-		_, none := s.owned()
+		_, none := s.owned(w.cfg.databaseNames())
 		switch {
 		case none && s.settled():
 			return Nothing, w.finish(ctx)
@@ -70,7 +69,7 @@ func (w *window) drainBack(ctx context.Context, tx pgx.Tx, epoch int64) error {
 		return err
 	}
 	return w.rec.step(ctx, "fence", func(ctx context.Context) error {
-		owners, err := w.ownAll(ctx, tx) // after the drain: the last reverse tick shares these rows
+		owners, err := w.own(ctx, tx) // after the drain: the last reverse tick shares these rows
 		if err != nil {
 			return err
 		}
@@ -82,10 +81,7 @@ func (w *window) drainBack(ctx context.Context, tx pgx.Tx, epoch int64) error {
 				return err
 			}
 		}
-		if err := store.SetWindowEnd(ctx, tx, w.cfg.migration(), nil); err != nil {
-			return err
-		}
-		return w.moveOwnership(ctx, tx, owners, epoch, false, migrate.RolledBack)
+		return w.moveOwnership(ctx, tx, owners, epoch, Back)
 	})
 }
 

@@ -68,14 +68,22 @@ func (w *window) readBack(ctx context.Context, backend postgres.Backend, epoch i
 	return committed, err
 }
 
-// moveOwnership writes the new owners under a new epoch, and the phase.
-func (w *window) moveOwnership(ctx context.Context, tx pgx.Tx, owners []store.Ownership, epoch int64, toDatabases bool, phase migrate.Phase) error {
+// moveOwnership writes the new owners of rows that are locked under a new epoch, the
+// phase, and the end of the rollback window once nothing is moved any more.
+func (w *window) moveOwnership(ctx context.Context, tx pgx.Tx, owners []store.Ownership, epoch int64, d Direction) error {
 	for _, o := range owners {
-		o.Owner, o.Epoch = store.OwnerSource, epoch
-		if toDatabases {
-			o.Owner = o.Database
-		}
+		o.Owner, o.Epoch = d.settledOn(o.Database), epoch
 		if err := store.SaveOwnership(ctx, tx, w.cfg.migration(), o); err != nil {
+			return err
+		}
+	}
+	all, err := store.LoadOwnership(ctx, tx, w.cfg.migration())
+	if err != nil {
+		return err
+	}
+	phase := phaseOf(all)
+	if phase == migrate.RolledBack {
+		if err := store.SetWindowEnd(ctx, tx, w.cfg.migration(), nil); err != nil {
 			return err
 		}
 	}

@@ -17,6 +17,9 @@ type Applier interface {
 	DrainForward(ctx context.Context, databases []string) error
 	// DrainReverse brings the source level with the databases.
 	DrainReverse(ctx context.Context, databases []string) error
+	// RereadStrays hands the writes that the source took for shards of a database that owned
+	// them to that database's log: the owner's rows win on the way back.
+	RereadStrays(ctx context.Context, databases []string) error
 	// ProveReverse writes a probe into each database's reverse log and reads it back.
 	ProveReverse(ctx context.Context, databases []string) error
 	// Blocked names what cannot be applied in that direction: quarantine, parked rows, a gap.
@@ -42,7 +45,8 @@ type Copy interface {
 type Config struct {
 	Layout    *layout.Layout
 	Source    postgres.Target
-	Databases []postgres.Target                                      // in the spec's order
+	Databases []postgres.Target                                      // all, in the spec's order
+	Only      []string                                               // the databases to switch; empty: all
 	MaxPause  time.Duration                                          // from the first PAUSE to the end of RESUME; an attempt that cannot keep it aborts
 	Applier   func(ctx context.Context, term int64) (Applier, error) // under the term of the applier's lease
 	Verifier  Verifier
@@ -55,6 +59,7 @@ type Config struct {
 // Watch is what a watchdog must know, besides the spec.
 type Watch struct {
 	Direction Direction
+	Databases []string      // that the window moves
 	Deadline  time.Duration // from Arm
 }
 
@@ -72,7 +77,7 @@ type Watchdog interface {
 	Disarm(ctx context.Context) error
 }
 
-// databaseNames lists them in the spec's order.
+// databaseNames lists those that a switch moves, in the spec's order.
 func (c Config) databaseNames() []string {
 	out := make([]string, len(c.Databases))
 	for i, d := range c.Databases {

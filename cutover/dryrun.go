@@ -14,7 +14,7 @@ const needsWrite = "not run: needs write"
 var (
 	forwardWrites = []string{"take over", "gate: routers probed", "gate: reverse proven", "gate: sequence lanes", "gate: level", "pre-lock", "watchdog",
 		"pause", "lock", "drain", "sequences", "delta", "fence", "commit", "open", "flip", "read back", "resume"}
-	backWrites = []string{"take over", "gate: routers probed", "gate: level", "pre-lock", "watchdog",
+	backWrites = []string{"take over", "gate: routers probed", "gate: sequence lanes", "gate: stray writes", "gate: level", "pre-lock", "watchdog",
 		"pause", "close", "drain", "sequences", "delta", "fence", "commit", "open", "flip", "read back", "resume"}
 )
 

@@ -3,6 +3,7 @@ package cutover
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -59,6 +60,7 @@ func (w *window) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	w.rec.report.Phase = phaseOf(owners)
 	opened := w.rec.always(ctx, "open", func(ctx context.Context) error { return w.settleAll(ctx, max(heldTimeout, w.cfg.MaxPause), owners) })
 	flipped := w.flip(ctx, owners)
 	released := w.rec.always(ctx, "resume", w.resume)
@@ -70,14 +72,15 @@ func (w *window) finish(ctx context.Context) error {
 	if err := errors.Join(opened, flipped, released); err != nil {
 		return err
 	}
-	return errors.Join(w.disarm(ctx), w.rec.always(ctx, "settle", w.validateOpened), w.copyJournal(ctx))
+	return errors.Join(w.disarm(ctx), w.rec.always(ctx, "settle", w.validateOpened), w.copyState(ctx, owners))
 }
 
-// settleAll makes every database what the source says it is.
+// settleAll makes every database what the source says it is, also one that this switch
+// does not move: the last one may have left it.
 func (w *window) settleAll(ctx context.Context, limit time.Duration, owners []store.Ownership) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	return w.each(ctx, func(ctx context.Context, name string, _ *pgx.Conn) error {
+	return w.eachOf(ctx, append(w.cfg.databaseNames(), w.leftover...), func(ctx context.Context, name string, _ *pgx.Conn) error {
 		for _, o := range owners {
 			if o.Database == name {
 				return w.settle(ctx, o, owners)
@@ -162,18 +165,27 @@ func (w *window) flip(ctx context.Context, owners []store.Ownership) error {
 	})
 }
 
-// copyJournal gives every database a copy of the journal: after a cutover the
-// source may be the machine that dies.
-func (w *window) copyJournal(ctx context.Context) error {
+// copyState gives every database a copy of the journal, and those that the switch did
+// not move one of the owners: after a cutover the source may be the machine that dies.
+func (w *window) copyState(ctx context.Context, owners []store.Ownership) error {
 	entries, err := store.ReadJournal(ctx, w.side, w.cfg.migration(), 0)
 	if err != nil {
 		return err
 	}
-	return w.each(ctx, func(ctx context.Context, _ string, conn *pgx.Conn) error {
+	copyTo := func(ctx context.Context, name string, conn *pgx.Conn) error {
+		if slices.Contains(w.others, name) {
+			for _, o := range owners {
+				if err := store.CopyOwnership(ctx, conn, w.cfg.migration(), o); err != nil {
+					return err
+				}
+			}
+		}
 		batch := &pgx.Batch{}
 		for _, e := range entries {
 			store.QueueEntry(batch, w.cfg.migration(), e)
 		}
 		return sendBatch(ctx, conn, batch, "copy the journal")
-	})
+	}
+	_ = w.eachOf(ctx, w.others, copyTo) // one that is down has an older copy, whose epoch says so
+	return w.each(ctx, copyTo)
 }

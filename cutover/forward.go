@@ -10,22 +10,19 @@ import (
 
 	"github.com/shardctl/shardctl/internal/postgres"
 	"github.com/shardctl/shardctl/internal/store"
-	"github.com/shardctl/shardctl/migrate"
 )
 
-// Cutover moves all shards from the source to the databases, or brings an attempt
-// that was stopped to its end. The error, if any, is a *migrate.Failure with the
+// Cutover moves the shards of all databases, or of those named, from the source to
+// them, or brings an attempt that was stopped to its end. The error, if any, is a *migrate.Failure with the
 // exit code of the outcome; the report is valid with an error too.
 func Cutover(ctx context.Context, cfg Config) (Report, error) {
 	return attempt(ctx, cfg, Forward, func(w *window, s standing) (Outcome, error) {
-		all, none := s.owned()
+		all, _ := s.owned(w.cfg.databaseNames())
 		switch {
 		case all && s.settled():
 			return Nothing, w.finish(ctx) // a router may still be held, or a file stale
 		case all:
 			return Done, w.finish(ctx)
-		case !none:
-			return Refused, migrate.Refuse("cutover.partial", "", "only some databases own their shards", "run shardctl rollback first")
 		}
 		return w.forward(ctx, s)
 	})
@@ -35,13 +32,17 @@ func Cutover(ctx context.Context, cfg Config) (Report, error) {
 // fn act on the standing.
 func attempt(ctx context.Context, cfg Config, d Direction, fn func(*window, standing) (Outcome, error)) (report Report, err error) {
 	report = Report{Outcome: Refused, Databases: cfg.databaseNames(), Steps: []Step{}}
+	var w *window
 	defer func() {
 		if err != nil {
+			if w != nil && report.Outcome != Ambiguous && report.Outcome != Done {
+				err = w.offer(d, err)
+			}
 			reason := err.Error()
 			report.Reason = &reason
 		}
 	}()
-	w, err := openWindow(ctx, cfg, d, &report)
+	w, err = openWindow(ctx, cfg, d, &report)
 	defer w.close(ctx)
 	if err != nil {
 		return report, err
@@ -59,6 +60,9 @@ func attempt(ctx context.Context, cfg Config, d Direction, fn func(*window, stan
 		return report, err
 	}
 	report.Outcome, err = fn(w, s)
+	if report.Outcome != Done && report.Outcome != Nothing {
+		report.Phase = ""
+	}
 	if err != nil && report.Outcome == Nothing {
 		report.Outcome = Refused // what was done before does not stand any more
 	}
@@ -95,7 +99,7 @@ func (w *window) forward(ctx context.Context, s standing) (Outcome, error) {
 func (w *window) drainForward(ctx context.Context, tx pgx.Tx, epoch int64) error {
 	var owners []store.Ownership
 	err := w.rec.step(ctx, "lock", func(ctx context.Context) (err error) {
-		if owners, err = w.ownAll(ctx, tx); err != nil {
+		if owners, err = w.own(ctx, tx); err != nil {
 			return err
 		}
 		return upgrade(ctx, tx, w.tables.source())
@@ -118,7 +122,7 @@ func (w *window) drainForward(ctx context.Context, tx pgx.Tx, epoch int64) error
 				return err
 			}
 		}
-		if err := w.moveOwnership(ctx, tx, owners, epoch, true, migrate.CutOver); err != nil {
+		if err := w.moveOwnership(ctx, tx, owners, epoch, Forward); err != nil {
 			return err
 		}
 		end := time.Now().Add(w.cfg.Layout.Spec.Cutover.RollbackWindow)

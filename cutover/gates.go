@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,11 +58,12 @@ func (w *window) gates(ctx context.Context, d Direction) error {
 		{name: "gate: routers", run: func(ctx context.Context) error { return w.gateRouters(ctx, d) }},
 		{name: "gate: reverse proven", run: func(ctx context.Context) error { return w.applier.ProveReverse(ctx, w.cfg.databaseNames()) }},
 		{name: "gate: sequence lanes", run: w.setLanes},
+		{name: "gate: stray writes", run: w.settleStrays},
 		{name: "gate: blockers", run: func(ctx context.Context) error { return w.gateBlockers(ctx, d) }},
 		{name: "gate: level", run: func(ctx context.Context) error { return w.gateLevel(ctx, d) }, limit: levelTimeout},
 	}
 	for _, c := range checks {
-		if d == Back && backSkips[c.name] {
+		if d == Back && backSkips[c.name] || d == Forward && forwardSkips[c.name] {
 			continue
 		}
 		if err := w.rec.step(ctx, c.name, c.take); err != nil {
@@ -72,8 +74,20 @@ func (w *window) gates(ctx context.Context, d Direction) error {
 }
 
 // backSkips: a rollback must be possible at any time after a cutover, also when no
-// pass of verify is fresh; the copy and the lanes were judged on the way forward.
-var backSkips = map[string]bool{"gate: verified": true, "gate: copied": true, "gate: reverse proven": true, "gate: sequence lanes": true}
+// pass of verify is fresh; the copy was judged on the way forward.
+var backSkips = map[string]bool{"gate: verified": true, "gate: copied": true, "gate: reverse proven": true}
+
+// forwardSkips: the source owns the shards, so that no write to them is stray.
+var forwardSkips = map[string]bool{"gate: stray writes": true}
+
+// settleStrays finds the writes to the source that went around its fences, and lets the
+// owners' rows win over them.
+func (w *window) settleStrays(ctx context.Context) error {
+	if err := w.applier.DrainForward(ctx, w.cfg.databaseNames()); err != nil {
+		return err
+	}
+	return w.applier.RereadStrays(ctx, w.cfg.databaseNames())
+}
 
 func (c Config) applierBlocked(ctx context.Context, a Applier, reverse bool) error {
 	return a.Blocked(ctx, c.databaseNames(), reverse)
@@ -99,10 +113,9 @@ func (w *window) gateRouters(ctx context.Context, d Direction) error {
 	if err != nil {
 		return err
 	}
-	for i := range owners {
-		owners[i].Owner = store.OwnerSource
-		if d == Forward {
-			owners[i].Owner = owners[i].Database
+	for i, o := range owners {
+		if slices.Contains(w.cfg.databaseNames(), o.Database) {
+			owners[i].Owner = d.settledOn(o.Database)
 		}
 	}
 	doc, err := topology.Build(w.cfg.Layout.Spec, owners)
@@ -114,7 +127,7 @@ func (w *window) gateRouters(ctx context.Context, d Direction) error {
 		if err != nil {
 			return err
 		}
-		probed, err := w.cfg.Routers[i].Probe(ctx, doc)
+		probed, err := w.cfg.Routers[i].Probe(ctx, doc, w.scope())
 		if err != nil {
 			return err
 		}

@@ -43,7 +43,7 @@ func (w *window) arm(ctx context.Context, d Direction, lock postgres.Backend) er
 		if err != nil {
 			return err
 		}
-		if w.guard, err = w.cfg.Watchdog(ctx, Watch{Direction: d, Deadline: w.cfg.MaxPause}); err != nil {
+		if w.guard, err = w.cfg.Watchdog(ctx, Watch{Direction: d, Databases: w.cfg.databaseNames(), Deadline: w.cfg.MaxPause}); err != nil {
 			return err
 		}
 		guarded := Backends{Source: []postgres.Backend{lock, side}, Doors: map[string]postgres.Backend{}}

@@ -63,13 +63,13 @@ func (w *window) raise(ctx context.Context) error {
 	if err := w.everySide(ctx, func(ctx context.Context, conn *pgx.Conn) error { _, err := conn.Exec(ctx, patient); return err }); err != nil {
 		return err
 	}
-	err := store.RaiseTerms(ctx, w.side, w.databases, w.cfg.migration(), w.term)
+	err := w.raiseOnce(ctx)
 	if postgres.SQLState(err) == lockTimeout {
 		err = w.everySide(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 			return store.EvictSharers(ctx, conn, w.cfg.migration(), w.cfg.databaseNames())
 		})
 		if err == nil {
-			err = store.RaiseTerms(ctx, w.side, w.databases, w.cfg.migration(), w.term)
+			err = w.raiseOnce(ctx)
 		}
 	}
 	if err != nil {
@@ -79,6 +79,25 @@ func (w *window) raise(ctx context.Context) error {
 		_, err := conn.Exec(ctx, "SET lock_timeout = 0")
 		return err
 	})
+}
+
+// raiseOnce raises the term on the source, on the databases that the switch moves, and
+// on the others as far as they answer.
+func (w *window) raiseOnce(ctx context.Context) error {
+	moving := map[string]*pgx.Conn{}
+	for _, name := range w.cfg.databaseNames() {
+		moving[name] = w.databases[name]
+	}
+	if err := store.RaiseTerms(ctx, w.side, moving, w.cfg.migration(), w.term); err != nil {
+		return err
+	}
+	err := w.eachOf(ctx, w.others, func(ctx context.Context, _ string, conn *pgx.Conn) error {
+		return store.RaiseControlTerm(ctx, conn, w.cfg.migration(), w.term)
+	})
+	if errors.Is(err, store.ErrTerm) {
+		return err
+	}
+	return nil
 }
 
 // lockTimeout is the SQLSTATE of a lock that was not had in time.

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/shardctl/shardctl/internal/layout"
 	"github.com/shardctl/shardctl/internal/postgres"
-	"github.com/shardctl/shardctl/migrate"
 )
 
 // LaneFaults words which sequences of a database do not draw from its own lane, and
@@ -21,8 +19,7 @@ func LaneFaults(ctx context.Context, l *layout.Layout, source, conn postgres.Que
 	if err != nil {
 		return nil, 0, err
 	}
-	place := slices.IndexFunc(l.Spec.Databases, func(d migrate.Database) bool { return d.Name == database })
-	own := lane{no: int64(place + 1), of: int64(len(l.Spec.Databases) + 1)}
+	own := laneOf(l.Spec, database)
 	for _, s := range sequences {
 		theirs := t.targetSequence(s)
 		fault, err := s.laneFault(ctx, conn, postgres.Table(theirs.Schema, theirs.Name), own)

@@ -3,39 +3,48 @@ package cutover
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/store"
 	"github.com/shardctl/shardctl/migrate"
 )
 
 // keepSequences is the spec's word for "each database goes on from the source's value".
 const keepSequences = "keep"
 
-// lane of a database: its place in the spec, from 1. Lane 0 is the source's, kept
-// free for the time in which it still owns some shards.
-func (w *window) lane(name string) lane {
-	for i, d := range w.cfg.Databases {
-		if d.Name == name {
-			return lane{no: int64(i + 1), of: int64(len(w.cfg.Databases) + 1)}
-		}
-	}
-	panic("cutover: lane of unknown database " + name)
+// laneOf gives a database's lane: its place in the spec, from 1. Lane 0 is the source's,
+// for the time in which it owns some of the shards.
+func laneOf(spec *migrate.Spec, name string) lane {
+	place := slices.IndexFunc(spec.Databases, func(d migrate.Database) bool { return d.Name == name })
+	return lane{no: int64(place + 1), of: int64(len(spec.Databases) + 1)}
+}
+
+func (w *window) lane(name string) lane { return laneOf(w.cfg.Layout.Spec, name) }
+
+// laned reports whether writers draw from lanes at all.
+func (w *window) laned() bool {
+	return w.cfg.Layout.Spec.Sequences != keepSequences && len(w.cfg.Layout.Spec.Databases) > 1
 }
 
 func (w *window) sourceSequences(ctx context.Context) ([]sequence, error) {
 	return loadSequences(ctx, w.side, w.tables.sourceOIDs())
 }
 
-// setLanes gives every sequence of every database its lane's increment. It is done
-// before the window and while the database is closed: nobody draws from them.
+// setLanes gives every sequence of the switch's databases its lane's increment. It is
+// done before the window and while the database is closed: nobody draws from them.
+// Where the source goes on beside databases, it gets its lane first.
 func (w *window) setLanes(ctx context.Context) error {
-	if w.cfg.Layout.Spec.Sequences == keepSequences || len(w.cfg.Databases) == 1 {
+	if !w.laned() {
 		return nil
 	}
+	if err := w.laneSource(ctx); err != nil {
+		return err
+	}
 	sequences, err := w.sourceSequences(ctx)
-	if err != nil {
+	if err != nil || w.command == Back { // theirs were set on the way forward
 		return err
 	}
 	return w.each(ctx, func(ctx context.Context, name string, conn *pgx.Conn) error {
@@ -67,7 +76,7 @@ func (w *window) sequencesForward(ctx context.Context) error {
 		batch := &pgx.Batch{}
 		for i, s := range sequences {
 			value, called := s.Last, s.Called
-			if w.cfg.Layout.Spec.Sequences != keepSequences && len(w.cfg.Databases) > 1 {
+			if w.laned() {
 				start, err := s.laneStart(w.lane(name), connections)
 				if err != nil {
 					return err
@@ -99,12 +108,24 @@ func (w *window) sequencesBack(ctx context.Context) error {
 			}
 		}
 	}
+	connections, err := maxConnections(ctx, w.side)
+	if err != nil {
+		return err
+	}
 	batch := &pgx.Batch{}
 	for i, s := range sequences {
-		if highest[i].Last > s.Max || highest[i].Last < s.Min {
-			return migrate.Refuse("sequence.exhausted", s.Schema+"."+s.Name, fmt.Sprintf("a database has drawn %d, outside the source's bounds", highest[i].Last), "widen the sequence on the source")
+		if highest[i].Last == s.Last {
+			continue
 		}
-		queueSetval(batch, s, highest[i].Last, highest[i].Called)
+		value, called := highest[i].Last, highest[i].Called
+		if own := laneOf(w.cfg.Layout.Spec, store.OwnerSource); s.Increment == s.step(own) {
+			// The source may draw meanwhile: past the margin its own values are not met.
+			value, called = own.first(s.beyond(value, connections), s.Increment), false
+		}
+		if value > s.Max || value < s.Min {
+			return migrate.Refuse("sequence.exhausted", s.Schema+"."+s.Name, fmt.Sprintf("a database has drawn %d, from where the source cannot go on within its bounds", highest[i].Last), "widen the sequence on the source")
+		}
+		queueSetval(batch, s, value, called)
 	}
 	return sendBatch(ctx, w.side, batch, "set the source's sequences")
 }

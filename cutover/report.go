@@ -7,6 +7,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/postgres"
 	"github.com/shardctl/shardctl/internal/store"
+	"github.com/shardctl/shardctl/migrate"
 )
 
 // Outcome of a switch.
@@ -43,6 +44,8 @@ type Report struct {
 	Databases []string `json:"databases"`
 	Reason    *string  `json:"reason"`
 	Next      string   `json:"next"`
+
+	Phase migrate.Phase `json:"phase,omitempty"` // after a switch that was done
 }
 
 // recorder times steps, journals them and tells the observer.

@@ -94,13 +94,17 @@ func sendBatch(ctx context.Context, q postgres.Querier, batch *pgx.Batch, what s
 // cached values that they have not used yet.
 func (s sequence) margin(maxConnections int64) int64 { return 10 * s.Cache * maxConnections }
 
+// beyond is a value further on by the margin.
+func (s sequence) beyond(value, maxConnections int64) int64 {
+	if s.Increment < 0 {
+		return value - s.margin(maxConnections)
+	}
+	return value + s.margin(maxConnections)
+}
+
 // laneStart is where a lane begins: past the value by the margin, inside the bounds.
 func (s sequence) laneStart(l lane, maxConnections int64) (int64, error) {
-	m := s.margin(maxConnections)
-	if s.Increment < 0 {
-		m = -m
-	}
-	start := l.first(s.Last+m, s.Increment)
+	start := l.first(s.beyond(s.Last, maxConnections), s.Increment)
 	if start > s.Max || start < s.Min {
 		return 0, migrate.Refuse("sequence.exhausted", s.Schema+"."+s.Name,
 			fmt.Sprintf("a lane would begin at %d, outside its bounds %d to %d", start, s.Min, s.Max), "widen the sequence's and the column's type, or use sequences: keep")

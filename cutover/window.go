@@ -27,6 +27,8 @@ type window struct {
 	lock      *pgx.Conn // source: the lock transaction
 	side      *pgx.Conn // source: journal and reads
 	databases map[string]*pgx.Conn
+	others    []string         // databases that the switch does not move and that answer
+	leftover  []string         // those of them that are not what the source says
 	doors     map[string]*door // by database, from the pre-lock on
 	rec       *recorder
 	applier   Applier
@@ -35,7 +37,8 @@ type window struct {
 	paused    time.Time // zero before the first PAUSE
 }
 
-// openWindow opens the sessions. The caller closes it.
+// openWindow opens the sessions, and finds what the switch moves: cfg.Databases is that
+// from then on. The caller closes it.
 func openWindow(ctx context.Context, cfg Config, command Direction, report *Report) (*window, error) {
 	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
 	defer cancel()
@@ -47,13 +50,14 @@ func openWindow(ctx context.Context, cfg Config, command Direction, report *Repo
 	if w.side, err = postgres.Connect(ctx, cfg.Source, string(command)+" journal"); err != nil {
 		return w, err
 	}
-	for _, d := range cfg.Databases {
-		conn, err := postgres.Connect(ctx, d, string(command))
-		if err != nil {
-			return w, err
-		}
-		w.databases[d.Name] = conn
+	owners, err := store.LoadOwnership(ctx, w.side, cfg.migration())
+	if err != nil {
+		return w, err
 	}
+	if err := w.connectDatabases(ctx, owners); err != nil {
+		return w, err
+	}
+	report.Databases = w.cfg.databaseNames()
 	w.rec = &recorder{journal: store.NewJournal(cfg.migration(), string(command)), q: w.side, observe: cfg.Observe, report: report}
 	return w, nil
 }
@@ -67,15 +71,17 @@ func (w *window) close(ctx context.Context) {
 	}
 }
 
-// each runs fn for every database at once and joins the errors.
+// each runs fn for every database that the switch moves, at once, and joins the errors.
 func (w *window) each(ctx context.Context, fn func(ctx context.Context, name string, conn *pgx.Conn) error) error {
+	return w.eachOf(ctx, w.cfg.databaseNames(), fn)
+}
+
+func (w *window) eachOf(ctx context.Context, names []string, fn func(ctx context.Context, name string, conn *pgx.Conn) error) error {
 	var g errgroup.Group
-	errs := make([]error, len(w.cfg.Databases))
-	for i, name := range w.cfg.databaseNames() {
+	errs := make([]error, len(names))
+	for i, name := range names {
 		g.Go(func() error {
-			if err := fn(ctx, name, w.databases[name]); err != nil {
-				errs[i] = fmt.Errorf("database %s: %w", name, err)
-			}
+			errs[i] = migrate.At(name, fn(ctx, name, w.databases[name]))
 			return nil
 		})
 	}
@@ -111,7 +117,7 @@ func (w *window) pause(ctx context.Context) error {
 	w.paused = time.Now()
 	ctx, cancel := context.WithDeadline(ctx, w.paused.Add(w.cfg.MaxPause/3))
 	defer cancel()
-	return w.routers(func(i int) error { return w.cfg.Routers[i].Pause(ctx) })
+	return w.routers(func(i int) error { return w.cfg.Routers[i].Pause(ctx, w.scope()) })
 }
 
 // resume releases all routers, whatever the caller's context says.
@@ -134,19 +140,19 @@ func (w *window) checkTerm(term int64) error {
 	return nil
 }
 
-// ownAll locks the source's ownership rows alone, in one order, and checks the term.
-func (w *window) ownAll(ctx context.Context, tx pgx.Tx) ([]store.Ownership, error) {
-	owners, err := store.LoadOwnership(ctx, tx, w.cfg.migration())
-	if err != nil {
-		return nil, err
-	}
-	for i := range owners {
-		if owners[i], err = store.ChangeOwnership(ctx, tx, w.cfg.migration(), owners[i].Database); err != nil {
+// own locks the source's ownership rows of the switch's databases alone, in one order,
+// and checks the term.
+func (w *window) own(ctx context.Context, tx pgx.Tx) ([]store.Ownership, error) {
+	var owners []store.Ownership
+	for _, name := range w.cfg.databaseNames() {
+		o, err := store.ChangeOwnership(ctx, tx, w.cfg.migration(), name)
+		if err != nil {
 			return nil, err
 		}
-		if err := w.checkTerm(owners[i].Term); err != nil {
+		if err := w.checkTerm(o.Term); err != nil {
 			return nil, err
 		}
+		owners = append(owners, o)
 	}
 	return owners, nil
 }

@@ -36,10 +36,10 @@ type latch struct {
 	held, pauses atomic.Int32
 }
 
-func (l *latch) Pause(ctx context.Context) error {
+func (l *latch) Pause(ctx context.Context, scope topology.Scope) error {
 	l.held.Store(1)
 	l.pauses.Add(1)
-	return l.Router.Pause(ctx)
+	return l.Router.Pause(ctx, scope)
 }
 
 func (l *latch) Resume(ctx context.Context) error {

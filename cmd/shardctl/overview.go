@@ -128,7 +128,7 @@ func (s *session) switchOverview(ctx context.Context, doc *statusDocument) (err 
 	doc.countMoved(s.spec)
 	doc.Cutover.SourceDroppedAt = s.migration.SourceDroppedAt
 	doc.Cutover.LastPause, err = store.LastPause(ctx, s.source, s.spec.Migration)
-	if err == nil && doc.Capture.LagSeconds != nil && doc.Cutover.State == "none" {
+	if err == nil && doc.Capture.LagSeconds != nil && doc.Cutover.State != "done" {
 		predicted := predictedPause(doc.Capture.Backlog, doc.Capture.ApplyRate, doc.Cutover.LastPause)
 		doc.Cutover.Predicted = &predicted
 	}
@@ -153,6 +153,15 @@ func predictedPause(backlog int64, rate, last *float64) float64 {
 	return float64(backlog)/rows*1000 + rest
 }
 
+// strayOverview tells of writes that went around the source's fences.
+func (s *session) strayOverview(ctx context.Context, database string, doc *statusDocument) error {
+	n, err := store.Strays(ctx, s.source, s.spec.Migration, database)
+	if n > 0 {
+		doc.Problems = append(doc.Problems, fmt.Sprintf("%d writes reached the source for shards that %s owns (shardctl.stray): they are not applied, a rollback puts the rows of %s in their place", n, database, database))
+	}
+	return err
+}
+
 // rollbackOverview says whether a rollback could be had now, and if not why.
 func (s *session) rollbackOverview(ctx context.Context, doc *statusDocument) error {
 	no := func(format string, args ...any) {
@@ -173,6 +182,9 @@ func (s *session) rollbackOverview(ctx context.Context, doc *statusDocument) err
 	}
 	doc.Rollback.Available, doc.Rollback.Reason = true, nil
 	for _, d := range doc.Databases {
+		if d.Owner == store.OwnerSource {
+			continue // its shards are not moved
+		}
 		parked, err := store.Quarantined(ctx, s.source, s.spec.Migration, d.Name, store.Reverse)
 		if err != nil {
 			return err
@@ -193,7 +205,10 @@ func (s *session) rollbackOverview(ctx context.Context, doc *statusDocument) err
 			no("%d keys of %s cannot be written to the source", parked, d.Name)
 		case !d.Reachable:
 			doc.Rollback.Available = false
-			no("database %s cannot be reached", d.Name)
+			no("database %s cannot be reached; the others can be rolled back by name: shardctl rollback --database D", d.Name)
+		}
+		if err := s.strayOverview(ctx, d.Name, doc); err != nil {
+			return err
 		}
 	}
 	if end := s.migration.WindowEndsAt; end != nil && time.Now().After(*end) {

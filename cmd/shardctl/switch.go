@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,7 +25,7 @@ type switchOptions struct {
 
 func (o *switchOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringSliceVar(&o.Databases, "database", nil, "only the named databases (not yet)")
+	f.StringSliceVar(&o.Databases, "database", nil, "only the named databases (may be repeated; commas)")
 	f.DurationVar(&o.MaxPause, "max-pause", 0, "longest time that clients may wait (default: the spec's)")
 	f.BoolVar(&o.DryRun, "dry-run", false, "list the gates and steps; change nothing")
 }
@@ -41,6 +42,7 @@ everything is put back. After the commit the command goes forward only; run it a
 it was killed.`,
 			`  shardctl cutover --dry-run
   shardctl cutover --yes
+  shardctl cutover --yes --database db0     # its shards alone; the source keeps the rest
   shardctl cutover --yes --max-pause 1s -o json
   shardctl cutover --extend 4h`, "4", "5", "6", "7"),
 		Args: noArgs,
@@ -66,6 +68,7 @@ compares what is left, gives ownership back in one commit, flips the routers and
 them. If that cannot be done within --max-pause before the commit, the databases are
 opened again.`,
 			`  shardctl rollback --yes
+  shardctl rollback --yes --database db0,db1
   shardctl rollback --yes -o json`, "4", "5", "6", "7"),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.turn(cmd.Context(), cutover.Back, o) },
@@ -76,14 +79,14 @@ opened again.`,
 
 // turn runs a switch in either direction.
 func (a *app) turn(ctx context.Context, d cutover.Direction, o switchOptions) error {
-	if len(o.Databases) > 0 {
-		return migrate.Usage("usage.not_yet", "--database", "switching single databases is not supported yet", "leave it out: all databases are switched together")
-	}
 	s, err := a.open(ctx, string(d))
 	if err != nil {
 		return err
 	}
 	defer s.close(ctx)
+	if err := s.knownDatabases(o.Databases); err != nil {
+		return err
+	}
 	allowed := []migrate.Phase{migrate.Backfilled, migrate.RolledBack, migrate.CutOver, migrate.PartlyCutOver}
 	if d == cutover.Back {
 		allowed = []migrate.Phase{migrate.CutOver, migrate.PartlyCutOver, migrate.RolledBack}
@@ -94,7 +97,7 @@ func (a *app) turn(ctx context.Context, d cutover.Direction, o switchOptions) er
 	if o.MaxPause > 0 {
 		s.spec.Cutover.MaxPause = o.MaxPause // the routers judge their timeouts by it too
 	}
-	cfg, closeParts, err := s.switchConfig(ctx, d)
+	cfg, closeParts, err := s.switchConfig(ctx, d, o.Databases)
 	defer closeParts()
 	if err != nil {
 		return err
@@ -102,7 +105,7 @@ func (a *app) turn(ctx context.Context, d cutover.Direction, o switchOptions) er
 	if o.DryRun {
 		return s.dryRun(ctx, d, cfg)
 	}
-	if err := a.confirm(string(d), s.question(d)); err != nil {
+	if err := a.confirm(string(d), s.question(d, o.Databases)); err != nil {
 		return err
 	}
 	held, _, release, err := s.lease(ctx, store.Operator)
@@ -135,15 +138,43 @@ func whyStopped(ctx, held context.Context, err error) error {
 	return err
 }
 
-func (s *session) question(d cutover.Direction) string {
-	if d == cutover.Forward {
-		return fmt.Sprintf("Move %d shards of migration %s to %d databases?", s.spec.Shards.Count, s.spec.Migration, len(s.spec.Databases))
+func (s *session) question(d cutover.Direction, only []string) string {
+	if d == cutover.Back && len(only) == 0 {
+		return fmt.Sprintf("Move all shards of migration %s back to the source?", s.spec.Migration)
 	}
-	return fmt.Sprintf("Move all shards of migration %s back to the source?", s.spec.Migration)
+	count := 0
+	if len(only) == 0 {
+		only = s.spec.DatabaseNames()
+	}
+	for _, name := range only {
+		count += len(s.spec.Shards.ShardsOf(name))
+	}
+	if d == cutover.Back {
+		return fmt.Sprintf("Move %d shards of migration %s from %s back to the source?", count, s.spec.Migration, strings.Join(only, ", "))
+	}
+	return fmt.Sprintf("Move %d shards of migration %s to %s?", count, s.spec.Migration, listed(only))
+}
+
+// listed names a few things, or counts them.
+func listed(names []string) string {
+	if len(names) > 4 {
+		return fmt.Sprintf("%d databases", len(names))
+	}
+	return strings.Join(names, ", ")
+}
+
+// knownDatabases refuses names that the spec does not have.
+func (s *session) knownDatabases(names []string) error {
+	for _, name := range names {
+		if _, known := s.spec.Database(name); !known {
+			return migrate.Usage("database.unknown", "--database "+name, "the spec has no such database", "name some of "+strings.Join(s.spec.DatabaseNames(), ", "))
+		}
+	}
+	return nil
 }
 
 func (s *session) printReport(d cutover.Direction, report cutover.Report, err error) error {
-	report.Next = nextAfter(d, report.Outcome)
+	report.Next = s.nextAfter(d, report)
 	if err != nil {
 		report.Next = "shardctl " + string(d)
 	}
@@ -156,10 +187,12 @@ func (s *session) printReport(d cutover.Direction, report cutover.Report, err er
 	return err
 }
 
-func nextAfter(d cutover.Direction, o cutover.Outcome) string {
+func (s *session) nextAfter(d cutover.Direction, r cutover.Report) string {
 	switch {
-	case o != cutover.Done && o != cutover.Nothing:
+	case r.Outcome != cutover.Done && r.Outcome != cutover.Nothing:
 		return "shardctl " + string(d)
+	case r.Phase == migrate.PartlyCutOver:
+		return "shardctl verify, then shardctl cutover for the rest; or shardctl rollback"
 	case d == cutover.Forward:
 		return "shardctl verify, then shardctl complete; or shardctl rollback"
 	default:

@@ -12,9 +12,9 @@ import (
 	"github.com/shardctl/shardctl/migrate"
 )
 
-// switchConfig wires what a switch needs. The function that comes back closes all
+// switchConfig wires what a switch of some databases needs, or of all. The function that comes back closes all
 // of it, also after an error.
-func (s *session) switchConfig(ctx context.Context, d cutover.Direction) (cutover.Config, func(), error) {
+func (s *session) switchConfig(ctx context.Context, d cutover.Direction, only []string) (cutover.Config, func(), error) {
 	var closers []func()
 	closeParts := func() {
 		for i := len(closers) - 1; i >= 0; i-- {
@@ -33,7 +33,7 @@ func (s *session) switchConfig(ctx context.Context, d cutover.Direction) (cutove
 	v, closeVerifier := s.verifier(l)
 	closers = append(closers, closeVerifier)
 	cfg := cutover.Config{
-		Layout: l, Source: s.sourceTarget(), Databases: s.databaseTargets(), MaxPause: s.spec.Cutover.MaxPause,
+		Layout: l, Source: s.sourceTarget(), Databases: s.databaseTargets(), Only: only, MaxPause: s.spec.Cutover.MaxPause,
 		Verifier: v, Copy: wholeCopy{s}, Routers: routers, Watchdog: s.startWatchdog,
 		Observe: func(step cutover.Step) {
 			s.log.Info().Str("step", step.Name).Float64("ms", step.MS).Str("outcome", step.Outcome).Msg(string(d))

@@ -11,7 +11,7 @@ import (
 // requireSettled refuses what follows a switch while that is not carried out
 // everywhere: it would take away what is needed to finish it.
 func (s *session) requireSettled(ctx context.Context, last cutover.Direction) error {
-	cfg, closeParts, err := s.switchConfig(ctx, last)
+	cfg, closeParts, err := s.switchConfig(ctx, last, nil)
 	defer closeParts()
 	if err != nil {
 		return err

@@ -26,6 +26,7 @@ type orders struct {
 	Spec      string            `json:"spec"`
 	Variables map[string]string `json:"variables"`
 	Direction cutover.Direction `json:"direction"`
+	Databases []string          `json:"databases"`
 	MaxPause  time.Duration     `json:"max_pause"`
 }
 
@@ -78,7 +79,7 @@ func (a *app) guard(ctx context.Context, stdin io.Reader) error {
 	if err != nil {
 		return err
 	}
-	cfg := cutover.Config{Layout: l, Source: s.sourceTarget(), Databases: s.databaseTargets(), MaxPause: o.MaxPause, Routers: routers}
+	cfg := cutover.Config{Layout: l, Source: s.sourceTarget(), Databases: s.databaseTargets(), Only: o.Databases, MaxPause: o.MaxPause, Routers: routers}
 	acted, err := cutover.Guard(ctx, cfg, o.Direction, in, a.out)
 	if acted {
 		a.log.Warn().Err(err).Msg("watchdog has ended the window")
@@ -142,7 +143,7 @@ func (s *session) orders(w cutover.Watch) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the spec for the watchdog: %w", err)
 	}
-	o := orders{File: s.File, Spec: string(text), Variables: map[string]string{}, Direction: w.Direction, MaxPause: w.Deadline}
+	o := orders{File: s.File, Spec: string(text), Variables: map[string]string{}, Direction: w.Direction, Databases: w.Databases, MaxPause: w.Deadline}
 	// Decoding once more tells which variables the spec uses.
 	if _, err := migrate.Decode(s.File, text, func(name string) (string, bool) {
 		v, set := os.LookupEnv(name)

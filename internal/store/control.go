@@ -140,6 +140,17 @@ func SaveOwnership(ctx context.Context, tx postgres.Querier, migration string, o
 	return nil
 }
 
+// CopyOwnership writes a database's copy of one row, unless it has a later one.
+func CopyOwnership(ctx context.Context, q postgres.Querier, migration string, o Ownership) error {
+	const sql = `INSERT INTO shardctl.ownership AS known (migration, database, shards, owner, epoch, term) VALUES ($1, $2, $3, $4, $5, $6)
+	ON CONFLICT (migration, database) DO UPDATE SET shards = excluded.shards, owner = excluded.owner, epoch = excluded.epoch, term = excluded.term
+	WHERE known.epoch <= excluded.epoch`
+	if _, err := q.Exec(ctx, sql, migration, o.Database, shardList(o.Shards), o.Owner, o.Epoch, o.Term); err != nil {
+		return fmt.Errorf("copy ownership of %s by %s: %w", migration, o.Database, err)
+	}
+	return nil
+}
+
 // shardList never is nil: the column is NOT NULL.
 func shardList(shards []int) []int {
 	if shards == nil {

@@ -26,6 +26,16 @@ func Gap(ctx context.Context, q postgres.Querier, migration, database string, d 
 	return reason, nil
 }
 
+// Strays counts the writes on the source to shards of a database that it owned by then,
+// and that no rollback has settled since.
+func Strays(ctx context.Context, q postgres.Querier, migration, database string) (n int, err error) {
+	const sql = `SELECT count(*) FROM shardctl.stray WHERE migration = $1 AND database = $2 AND reread_at IS NULL`
+	if err = q.QueryRow(ctx, sql, migration, database).Scan(&n); err != nil {
+		return 0, fmt.Errorf("count stray writes: %w", err)
+	}
+	return n, nil
+}
+
 // LastPause is how long the last finished switch held the routers, by the
 // journal; nil where there was none.
 func LastPause(ctx context.Context, q postgres.Querier, migration string) (*float64, error) {

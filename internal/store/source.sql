@@ -133,5 +133,7 @@ CREATE TABLE IF NOT EXISTS shardctl.stray (
     key       jsonb NOT NULL,
     "row"     jsonb,
     snapshot  pg_snapshot NOT NULL,
-    at        timestamptz NOT NULL DEFAULT clock_timestamp()
+    at        timestamptz NOT NULL DEFAULT clock_timestamp(),
+    reread_at timestamptz
 );
+COMMENT ON COLUMN shardctl.stray.reread_at IS 'when the key was handed to the log of the database, which owns the row';

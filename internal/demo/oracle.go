@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/shardctl/shardctl/internal/placement"
 )
 
 // verdict is what the comparison found.
@@ -141,13 +143,6 @@ func (w *world) placement(ctx context.Context, book *ledger) (map[uuid.UUID]int,
 		return nil, err
 	}
 	defer conn.Close(ctx)
-	ddl := "CREATE TEMP TABLE place (id uuid) PARTITION BY HASH (id);"
-	for i := range w.shards {
-		ddl += fmt.Sprintf("CREATE TEMP TABLE place_%d PARTITION OF place FOR VALUES WITH (MODULUS %d, REMAINDER %d);", i, w.shards, i)
-	}
-	if _, err := conn.Exec(ctx, ddl); err != nil {
-		return nil, fmt.Errorf("make the table that places keys: %w", err)
-	}
 	book.mu.Lock()
 	var ids []string
 	for id, r := range book.rows {
@@ -156,16 +151,13 @@ func (w *world) placement(ctx context.Context, book *ledger) (map[uuid.UUID]int,
 		}
 	}
 	book.mu.Unlock()
-	if _, err := conn.Exec(ctx, "INSERT INTO place SELECT unnest($1::text[])::uuid", ids); err != nil {
-		return nil, fmt.Errorf("place keys: %w", err)
-	}
-	rows, err := conn.Query(ctx, "SELECT id::text, substring(tableoid::regclass::text FROM 'place_([0-9]+)$')::int FROM place")
+	shards, err := placement.OfUUIDs(ctx, conn, w.shards, ids)
 	if err != nil {
-		return nil, fmt.Errorf("place keys: %w", err)
+		return nil, err
 	}
 	places := map[uuid.UUID]int{}
-	var id string
-	var shard int
-	_, err = pgx.ForEachRow(rows, []any{&id, &shard}, func() error { places[uuid.MustParse(id)] = shard; return nil })
-	return places, err
+	for id, shard := range shards {
+		places[uuid.MustParse(id)] = shard
+	}
+	return places, nil
 }

@@ -1,6 +1,7 @@
 package binary
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -24,15 +25,21 @@ func Path(t testing.TB) string {
 		if built.folder, built.err = os.MkdirTemp("", "shardctl-binary-"); built.err != nil {
 			return
 		}
-		cmd := exec.Command("go", "build", "-o", filepath.Join(built.folder, "shardctl"), "github.com/shardctl/shardctl/cmd/shardctl")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			built.err = fmt.Errorf("%w\n%s", err, out)
-		}
+		built.err = Build(context.Background(), filepath.Join(built.folder, "shardctl"))
 	})
 	if built.err != nil {
-		t.Fatalf("build shardctl: %v", built.err)
+		t.Fatal(built.err)
 	}
 	return filepath.Join(built.folder, "shardctl")
+}
+
+// Build builds shardctl as a file.
+func Build(ctx context.Context, file string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", file, "github.com/shardctl/shardctl/cmd/shardctl")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build shardctl: %w\n%s", err, out)
+	}
+	return nil
 }
 
 // Remove removes what Path built; TestMain calls it at the end.

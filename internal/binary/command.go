@@ -51,10 +51,9 @@ type Result struct {
 	Stderr string
 }
 
-// Begin starts the binary with an environment.
-func Begin(t testing.TB, env []string, args ...string) *Command {
-	t.Helper()
-	c := &Command{args: args, cmd: exec.Command(Path(t), args...), done: make(chan struct{})}
+// Start starts a program that Build made, with an environment.
+func Start(program string, env []string, args ...string) (*Command, error) {
+	c := &Command{args: args, cmd: exec.Command(program, args...), done: make(chan struct{})}
 	c.cmd.Env, c.cmd.Stdout, c.cmd.Stderr, c.cmd.SysProcAttr = env, &c.out, &c.err, withParent()
 	// A child of a killed command may hold its pipes for a while.
 	c.cmd.WaitDelay = 5 * time.Second
@@ -71,7 +70,17 @@ func Begin(t testing.TB, env []string, args ...string) *Command {
 		}
 	}()
 	if err := <-started; err != nil {
-		t.Fatalf("start shardctl %s: %v", strings.Join(args, " "), err)
+		return nil, fmt.Errorf("start %s: %w", c, err)
+	}
+	return c, nil
+}
+
+// Begin starts the binary of this test process with an environment.
+func Begin(t testing.TB, env []string, args ...string) *Command {
+	t.Helper()
+	c, err := Start(Path(t), env, args...)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return c
 }
@@ -79,9 +88,17 @@ func Begin(t testing.TB, env []string, args ...string) *Command {
 // Signal sends a signal to the process, if it is there.
 func (c *Command) Signal(t testing.TB, s syscall.Signal) {
 	t.Helper()
-	if err := c.cmd.Process.Signal(s); err != nil && !c.Ended() {
-		t.Fatalf("signal %s: %v", c, err)
+	if err := c.Send(s); err != nil {
+		t.Fatal(err)
 	}
+}
+
+// Send is Signal without a test.
+func (c *Command) Send(s syscall.Signal) error {
+	if err := c.cmd.Process.Signal(s); err != nil && !c.Ended() {
+		return fmt.Errorf("signal %s: %w", c, err)
+	}
+	return nil
 }
 
 // Kill ends the process as kill -9 does, and waits until it is gone.
@@ -112,6 +129,12 @@ func (c *Command) Wait(t testing.TB) Result {
 		<-c.done
 		t.Fatalf("%s did not end within %s:\n%s%s", c, Patience, c.out.String(), Tail(c.err.String(), 6000))
 	}
+	return c.Result()
+}
+
+// Result is how the command ended, once Done is closed.
+func (c *Command) Result() Result {
+	<-c.done
 	return Result{Code: c.cmd.ProcessState.ExitCode(), Stdout: c.out.String(), Stderr: c.err.String()}
 }
 

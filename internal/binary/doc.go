@@ -1,4 +1,4 @@
-// Package binary builds shardctl once for a test process and drives it as an
+// Package binary builds shardctl, once for a test process, and drives it as an
 // operator or a script does: by arguments, environment, signals, exit codes and what
 // it prints. Nothing of the program's own code is called.
 //

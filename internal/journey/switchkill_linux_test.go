@@ -2,7 +2,6 @@ package journey
 
 import (
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -24,14 +23,14 @@ var blows = []struct {
 }{
 	{"killed", func(_ *testing.T, c *binary.Command) { c.Kill() }, ""},
 	{"killed with its watchdog", func(_ *testing.T, c *binary.Command) {
-		for _, pid := range children(c.PID()) {
+		for _, pid := range c.Children() {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
 		}
 		c.Kill()
 	}, ""},
 	{"interrupted", func(t *testing.T, c *binary.Command) { c.Signal(t, syscall.SIGINT) }, "0 7 130"},
 	{"bereft of its watchdog", func(_ *testing.T, c *binary.Command) {
-		for _, pid := range children(c.PID()) {
+		for _, pid := range c.Children() {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}, "0 1 7"}, // 1: it was not ready yet
@@ -112,19 +111,4 @@ func (j *trip) hit(command, phase string, i int) {
 	w.status(t, phase)
 	j.alive()
 	j.c.healthy(t)
-}
-
-// children lists the processes that a process has started and that are there still.
-func children(pid int) (pids []int) {
-	folder := fmt.Sprintf("/proc/%d/task", pid)
-	threads, _ := os.ReadDir(folder)
-	for _, thread := range threads {
-		list, _ := os.ReadFile(folder + "/" + thread.Name() + "/children")
-		for _, text := range strings.Fields(string(list)) {
-			if child, err := strconv.Atoi(text); err == nil {
-				pids = append(pids, child)
-			}
-		}
-	}
-	return pids
 }

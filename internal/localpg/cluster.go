@@ -91,18 +91,7 @@ func (c *Cluster) tryInitdb(ctx context.Context, locale string) error {
 	if err != nil {
 		return err
 	}
-	select {
-	case <-p.done:
-	case <-ctx.Done():
-		// Killed, it would leave a server that it started, which goes on writing.
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-		defer cancel()
-		return errors.Join(ctx.Err(), p.end(ending, syscall.SIGTERM))
-	}
-	if !p.cmd.ProcessState.Success() {
-		return fmt.Errorf("initdb with locale %s: %s: %s", locale, p.cmd.ProcessState, p.logTail())
-	}
-	return nil
+	return p.finish(ctx, "initdb with locale "+locale)
 }
 
 func (c *Cluster) configure() error {

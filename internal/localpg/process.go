@@ -99,6 +99,22 @@ func (p *process) end(ctx context.Context, signal syscall.Signal) error {
 	}
 }
 
+// finish waits for a program that ends by itself.
+func (p *process) finish(ctx context.Context, what string) error {
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		// Killed, it would leave a program that it started, which goes on writing.
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		defer cancel()
+		return errors.Join(ctx.Err(), p.end(ending, syscall.SIGTERM))
+	}
+	if !p.cmd.ProcessState.Success() {
+		return fmt.Errorf("%s: %s: %s", what, p.cmd.ProcessState, p.logTail())
+	}
+	return nil
+}
+
 // waitReady polls the check until it succeeds, the process ends or time is up.
 func (p *process) waitReady(ctx context.Context, check func(context.Context) error) error {
 	poll := time.NewTicker(10 * time.Millisecond)

@@ -2,6 +2,7 @@ package auditlog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -9,6 +10,8 @@ import (
 	"github.com/shardctl/shardctl/internal/ddl"
 	"github.com/shardctl/shardctl/internal/layout"
 	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/store"
+	"github.com/shardctl/shardctl/migrate"
 )
 
 // Faults words how a table's capture differs from what install makes, and how many
@@ -100,6 +103,36 @@ func (s Side) Resume(ctx context.Context, conn *pgx.Conn) error {
 		return fmt.Errorf("resume capture on %s: %w", s.Name(), err)
 	}
 	return nil
+}
+
+// Reaches reads how far a database has been brought in a direction, and checks, for one
+// who only looks, that the log still reaches back there. The error is the failure that
+// catchup stops with: code gap, exit 4.
+func Reaches(ctx context.Context, log, written postgres.Querier, migration, database string, d store.Direction) (store.Position, error) {
+	var last store.Position
+	for {
+		p, err := store.LoadPosition(ctx, written, migration, database, d)
+		if err != nil {
+			return p, err
+		}
+		id, err := postgres.ReadIdentity(ctx, log)
+		if err != nil {
+			return p, err
+		}
+		err = checkLog(ctx, log, migration, database, d, p, id)
+		// A catchup that goes on may have had the log rotated behind what was just read.
+		if !IsGap(err) || p.Marker == last.Marker && p.Snapshot == last.Snapshot {
+			return p, err
+		}
+		last = p
+	}
+}
+
+// IsGap reports whether entries of a log are lost to a database: its copy starts over, or
+// after a cutover its way back is closed.
+func IsGap(err error) bool {
+	var f *migrate.Failure
+	return errors.As(err, &f) && f.Code == gapCode
 }
 
 // Quarantine lists the keys that are in quarantine on one side, of all databases and

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/shardctl/shardctl/internal/store"
-	"github.com/shardctl/shardctl/migrate"
 )
 
 const (
@@ -189,8 +188,7 @@ func (s *service) reverse(ctx context.Context, db *database) error {
 // gapEnds reports whether an error on the way back is a gap that only ends the
 // possibility of a rollback: the way forward goes on without it.
 func (s *service) gapEnds(err error) bool {
-	var f *migrate.Failure
-	return errors.As(err, &f) && f.Code == gapCode && !s.goal.options.Once && s.goal.options.UntilLag == 0
+	return IsGap(err) && !s.goal.options.Once && s.goal.options.UntilLag == 0
 }
 
 // owns reads from the control row whether the shards are the database's.

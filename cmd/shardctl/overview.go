@@ -8,9 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/shardctl/shardctl/auditlog"
 	"github.com/shardctl/shardctl/backfill"
-	"github.com/shardctl/shardctl/internal/layout"
 	"github.com/shardctl/shardctl/internal/postgres"
 	"github.com/shardctl/shardctl/internal/store"
 	"github.com/shardctl/shardctl/migrate"
@@ -39,7 +37,7 @@ func (s *session) overview(ctx context.Context) (statusDocument, error) {
 		}
 		doc.Databases = append(doc.Databases, s.lookAt(ctx, o, &doc))
 	}
-	steps := []func(context.Context, *statusDocument) error{s.captureOverview, s.copyOverview, s.switchOverview, s.rollbackOverview, s.unfinishedOverview}
+	steps := []func(context.Context, *statusDocument) error{s.captureOverview, s.copyOverview, s.switchOverview, s.rollbackOverview, s.unfinishedOverview, s.gapOverview}
 	for _, step := range steps {
 		if err := step(ctx, &doc); err != nil {
 			return doc, err
@@ -114,13 +112,6 @@ func (s *session) forwardOverview(ctx context.Context, conn *pgx.Conn, out *data
 		return err
 	}
 	out.Quarantined = n
-	gap, err := store.Gap(ctx, conn, s.spec.Migration, out.Name, store.Forward)
-	if err != nil {
-		return err
-	}
-	if gap != "" {
-		return errors.New("gap: " + gap)
-	}
 	return nil
 }
 
@@ -189,17 +180,13 @@ func (s *session) rollbackOverview(ctx context.Context, doc *statusDocument) err
 		if err != nil {
 			return err
 		}
-		gap, err := store.Gap(ctx, s.source, s.spec.Migration, d.Name, store.Reverse)
-		if err != nil {
-			return err
-		}
 		switch {
 		case d.sourceLost:
 			doc.Rollback.Available = false
 			no("database %s was completed without the source", d.Name)
-		case gap != "":
+		case d.gap != nil:
 			doc.Rollback.Available = false
-			no("the reverse log of %s has a gap: %s", d.Name, gap)
+			no("gap: %v", d.gap)
 		case parked > 0:
 			doc.Rollback.Available = false
 			no("%d keys of %s cannot be written to the source", parked, d.Name)
@@ -231,85 +218,5 @@ func (s *session) copyOverview(ctx context.Context, doc *statusDocument) error {
 		return err
 	}
 	doc.Backfill = b
-	return nil
-}
-
-// backlogLimit bounds what status counts: past it the number is a lower bound.
-const backlogLimit = 100_000
-
-// captureOverview tells how the log stands and how far behind it each database is.
-// A database's lag is the age of what it has applied, or nothing where the log holds
-// no entry beyond it.
-func (s *session) captureOverview(ctx context.Context, doc *statusDocument) error {
-	switch s.phase() {
-	case migrate.New, migrate.Prepared, migrate.Aborted, migrate.Completed:
-		return nil
-	}
-	doc.Capture.Installed = true
-	var err error
-	if doc.Capture.Running, err = store.LeaseRunning(ctx, s.source, s.spec.Migration, store.Applier); err != nil {
-		return err
-	}
-	if doc.Capture.ApplyRate, err = store.ApplyRate(ctx, s.source, s.spec.Migration); err != nil {
-		return err
-	}
-	l, err := s.layout(ctx)
-	if err != nil {
-		return err
-	}
-	side := auditlog.SourceSide(l)
-	if _, err := auditlog.NewWatch(side).Check(ctx, s.source); err != nil {
-		doc.Problems = append(doc.Problems, err.Error())
-	}
-	if doc.Capture.LogBytes, err = side.LogBytes(ctx, s.source); err != nil {
-		return err
-	}
-	for i := range doc.Databases {
-		d := &doc.Databases[i]
-		if !d.Reachable {
-			continue
-		}
-		if err := s.lagOf(ctx, l, d, doc); err != nil {
-			doc.Problems = append(doc.Problems, fmt.Sprintf("database %s: %v", d.Name, err))
-		}
-	}
-	if !doc.Capture.Running {
-		doc.Problems = append(doc.Problems, "no catchup is running: the log grows; run shardctl catchup")
-	}
-	return nil
-}
-
-func (s *session) lagOf(ctx context.Context, l *layout.Layout, d *databaseStatus, doc *statusDocument) error {
-	spec, _ := s.spec.Database(d.Name)
-	conn, err := postgres.Connect(ctx, postgres.Target{Name: d.Name, DSN: spec.DSN}, "status")
-	if err != nil {
-		return err
-	}
-	defer postgres.CloseQuietly(ctx, conn)
-	log, written, side, direction := s.source, conn, auditlog.SourceSide(l), store.Forward
-	if d.Owner != store.OwnerSource {
-		log, written, side, direction = conn, s.source, auditlog.DatabaseSide(l, d.Name), store.Reverse
-	}
-	p, err := store.LoadPosition(ctx, written, s.spec.Migration, d.Name, direction)
-	if err != nil {
-		return err
-	}
-	backlog, err := side.Backlog(ctx, log, p.Snapshot, backlogLimit)
-	if err != nil {
-		return err
-	}
-	lag := 0.0
-	if backlog.Entries > 0 {
-		lag = p.Lag(time.Now()).Seconds()
-	}
-	d.LagSeconds = &lag
-	doc.Capture.Backlog = max(doc.Capture.Backlog, backlog.Entries)
-	worst := &doc.Capture.LagSeconds
-	if direction == store.Reverse {
-		worst = &doc.Rollback.LagSeconds
-	}
-	if *worst == nil || **worst < lag {
-		*worst = &lag
-	}
 	return nil
 }

@@ -139,8 +139,9 @@ type databaseStatus struct {
 	Owner       string   `json:"owner"`
 	Held        bool     `json:"held"`
 
-	sourceLost bool // completed without the source
-	unsettled  bool // it is not what the source says it is
+	sourceLost bool  // completed without the source
+	unsettled  bool  // it is not what the source says it is
+	gap        error // what it has not seen is lost, in the direction in which it goes
 }
 
 func printStatus(w io.Writer, d statusDocument) {

@@ -12,6 +12,9 @@ JOBS    ?= 2
 MUTANTS ?= 3
 SEED    ?= $(or $(addprefix 0x,$(shell git rev-parse --short=12 HEAD 2>/dev/null)),1)
 
+# Migrations that make chaos plays, each with a plan of its own.
+SEEDS   ?= 20
+
 .DEFAULT_GOAL := help
 .PHONY: help build test check lint arrows race mutants mutants-sample fmt deps demo bench chaos clean
 
@@ -57,8 +60,10 @@ demo: build ## the whole journey on throw-away servers; root on Debian gets miss
 bench: ## run the benchmarks
 	$(GO) test -run '^$$' -bench . -timeout 60m -p 1 ./...
 
-chaos: ## run the tests that kill, freeze and crash
-	$(GO) test -run Chaos -count=1 -timeout 30m -p 1 ./...
+# A seed that is given by hand is played alone.
+chaos: ## the tests that kill, freeze and crash, then SEEDS=n migrations under random faults (SEED=s: that one)
+	$(GO) test -run Chaos -count=1 -timeout 30m -p 1 ./... >&2
+	@$(GO) run ./internal/chaos $(if $(filter file,$(origin SEED)),-seeds $(SEEDS),-seed $(SEED))
 
 clean: ## remove what was built
 	rm -rf bin

@@ -3,7 +3,6 @@ package auditlog
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -108,7 +107,7 @@ func (t *tender) database(ctx context.Context, db *database, prune bool) error {
 		return nil // never reached: its own ticks say so
 	}
 	if prune {
-		if err := t.s.a.pruneTombstones(ctx, t.link(SourceSide(t.s.a.cfg.Layout), nil), t.link(DatabaseSide(t.s.a.cfg.Layout, db.name()), db), db); err != nil {
+		if err := t.prune(ctx, db); err != nil {
 			return err
 		}
 	}
@@ -116,6 +115,18 @@ func (t *tender) database(ctx context.Context, db *database, prune bool) error {
 		return nil
 	}
 	return t.side(ctx, DatabaseSide(t.s.a.cfg.Layout, db.name()), db, prune)
+}
+
+func (t *tender) prune(ctx context.Context, db *database) error {
+	source, err := t.link(SourceSide(t.s.a.cfg.Layout), nil).get(ctx)
+	if err != nil {
+		return err
+	}
+	conn, err := t.link(DatabaseSide(t.s.a.cfg.Layout, db.name()), db).get(ctx)
+	if err != nil {
+		return err
+	}
+	return t.s.a.PruneTombstones(ctx, source, conn, db.name())
 }
 
 func (t *tender) link(side Side, db *database) *link {
@@ -178,33 +189,4 @@ func (t *tender) positions(side Side) (texts []string, markers []uuid.UUID) {
 		texts, markers = append(texts, p.Snapshot), append(markers, p.Marker)
 	}
 	return texts, markers
-}
-
-// pruneTombstones removes the tombstones that no chunk can need: those of ticks
-// up to the oldest note of an unfinished chunk, and to a tick that every replica a
-// backfill may read has long passed.
-func (a *Applier) pruneTombstones(ctx context.Context, source, database *link, db *database) error {
-	conn, err := source.get(ctx)
-	if err != nil {
-		return err
-	}
-	age := time.Minute
-	if a.cfg.Layout.Spec.Source.ReadDSN != "" {
-		age = keepMarkers / 2
-	}
-	const sql = `SELECT least((SELECT coalesce(max(tick), 0) FROM shardctl.marker WHERE migration = $1 AND at < clock_timestamp() - $2::interval),
-	(SELECT min(note) FROM shardctl.chunk WHERE migration = $1 AND state <> 'done'))`
-	var through int64
-	if err := conn.QueryRow(ctx, sql, a.migration(), age).Scan(&through); err != nil {
-		return fmt.Errorf("look for open chunks: %w", err)
-	}
-	if conn, err = database.get(ctx); err != nil || through == 0 {
-		return err
-	}
-	for _, t := range a.plan.tables {
-		if err := a.pruneTable(ctx, conn, t, through); err != nil {
-			return fmt.Errorf("prune tombstones of %s on %s: %w", t.Name(), db.name(), err)
-		}
-	}
-	return nil
 }

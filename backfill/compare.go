@@ -27,7 +27,7 @@ func (w *writer) copyBins(ctx context.Context, tx pgx.Tx, j job, look, tombs boo
 		found := slices.ContainsFunc(dropped, func(list []int) bool { return len(list) > 0 })
 		w.caution.of(j.chunk.Table.No).compared(found)
 	}
-	w.signals.on(w.signals.judged, j.chunk, w.target.Name)
+	w.signals.on(w.signals.Judged, j.chunk, w.target.Name)
 	for _, i := range mine {
 		b := &j.part.bins[i]
 		if len(dropped[i]) == len(b.ends) {

@@ -27,7 +27,7 @@ type Config struct {
 	// up. Defaults to 10 minutes.
 	MaxOutage time.Duration
 
-	signals signals
+	Signals Signals // for tests; none in production
 }
 
 // The bounds of a chunk and what it holds in memory.
@@ -87,28 +87,4 @@ func Connections(workers int, replica bool) (source, read, database int) {
 		return 2, workers, workers + 1
 	}
 	return workers + 2, 0, workers + 1
-}
-
-// signals are control points for tests: nil in production.
-type signals struct {
-	noted     func(Chunk)         // the note is committed, no snapshot is open
-	opened    func(Chunk)         // the snapshot is open and checked, nothing is copied out
-	before    func(Chunk, string) // before the transaction on a database
-	judged    func(Chunk, string) // in it, when it is known which rows are dropped
-	committed func(Chunk, string) // after it
-	building  func(string)        // before a fast database's keys are built
-	pages     int64               // of every chunk
-	version   int                 // that the source is taken to have
-}
-
-func (s signals) at(f func(Chunk), c Chunk) {
-	if f != nil {
-		f(c)
-	}
-}
-
-func (s signals) on(f func(Chunk, string), c Chunk, database string) {
-	if f != nil {
-		f(c, database)
-	}
 }

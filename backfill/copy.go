@@ -38,12 +38,12 @@ func (r *run) copy(ctx context.Context) error {
 }
 
 func (r *run) newWorker() *worker {
-	w := &worker{run: r, reader: &reader{target: r.cfg.Source, version: r.cfg.signals.version}, writers: map[string]*writer{}}
+	w := &worker{run: r, reader: &reader{target: r.cfg.Source, version: r.cfg.Signals.Version}, writers: map[string]*writer{}}
 	if r.replica != nil {
 		w.reader.target, w.reader.replica = *r.cfg.Read, r.replica
 	}
 	for _, d := range r.cfg.Databases {
-		w.writers[d.Name] = &writer{target: d, migration: r.cfg.migration(), generation: r.generation, signals: r.cfg.signals}
+		w.writers[d.Name] = &writer{target: d, migration: r.cfg.migration(), generation: r.generation, signals: r.cfg.Signals}
 	}
 	return w
 }

@@ -107,8 +107,8 @@ func (d *delivery) flush(ctx context.Context) error {
 }
 
 func (d *delivery) write(ctx context.Context, database string) error {
-	signals := d.worker.run.cfg.signals
-	signals.on(signals.before, d.job.chunk, database)
+	signals := d.worker.run.cfg.Signals
+	signals.on(signals.Before, d.job.chunk, database)
 	err := d.worker.writers[database].write(ctx, d.job)
 	switch {
 	case err == nil:
@@ -116,7 +116,7 @@ func (d *delivery) write(ctx context.Context, database string) error {
 		if d.job.last {
 			d.progress.add(&d.progress.done, database)
 		}
-		signals.on(signals.committed, d.job.chunk, database)
+		signals.on(signals.Committed, d.job.chunk, database)
 		return nil
 	case errors.Is(err, errAgain), ctx.Err() != nil:
 		return err

@@ -46,7 +46,7 @@ func (c Chunk) key() chunkKey { return chunkKey{c.Plan, c.Table.No, c.No} }
 var errNone = errors.New("no chunk to take")
 
 func newQueue(cfg *Config, worker string) *queue {
-	q := &queue{layout: cfg.Layout, worker: worker, sizes: newSizes(cfg.signals.pages), active: map[chunkKey]bool{}}
+	q := &queue{layout: cfg.Layout, worker: worker, sizes: newSizes(cfg.Signals.Pages), active: map[chunkKey]bool{}}
 	for _, d := range cfg.Databases {
 		q.databases = append(q.databases, d.Name)
 	}

@@ -43,7 +43,7 @@ func (r *run) build(ctx context.Context, name string) error {
 			return err
 		}
 		r.events.emit(Event{Kind: EventKeys, Database: name})
-		if f := r.cfg.signals.building; f != nil {
+		if f := r.cfg.Signals.Building; f != nil {
 			f(name)
 		}
 		return leaveFast(ctx, conn, r.cfg.Layout, name)

@@ -139,8 +139,8 @@ func (w *worker) again(ctx context.Context, c *Chunk) error {
 }
 
 func (w *worker) attempt(ctx context.Context, c Chunk, p *progress) error {
-	signals := w.run.cfg.signals
-	signals.at(signals.noted, c)
+	signals := w.run.cfg.Signals
+	signals.at(signals.Noted, c)
 	want := p.lacking()
 	if len(want) == 0 {
 		return nil
@@ -156,7 +156,7 @@ func (w *worker) attempt(ctx context.Context, c Chunk, p *progress) error {
 	if err := w.reader.snapshot(ctx, c, route); err != nil {
 		return err
 	}
-	signals.at(signals.opened, c)
+	signals.at(signals.Opened, c)
 	d := &delivery{worker: w, job: job{chunk: c, route: route, part: &w.part}, progress: p}
 	w.part.begin(route)
 	err = w.reader.copyOut(ctx, c, route, func(t rowstream.Tuple) error { return d.tuple(ctx, t) }, func() error { return d.reserve(ctx) })

@@ -15,7 +15,7 @@ type writer struct {
 	target     postgres.Target
 	migration  string
 	generation func(database string) int64 // control.plan as known before any snapshot
-	signals    signals
+	signals    Signals
 	conn       *pgx.Conn
 	caution    caution
 }

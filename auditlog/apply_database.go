@@ -48,6 +48,7 @@ type standing struct {
 	held   bool
 	pos    store.Position
 	after  snapshot // of pos
+	whole  bool     // the batch that ended there was not cut, as far as is known
 	parked int64    // keys in quarantine
 }
 
@@ -119,6 +120,7 @@ func (db *database) enter(ctx context.Context) error {
 	if db.after, err = parseSnapshot(db.pos.Snapshot); err != nil {
 		return err
 	}
+	db.whole = false
 	db.committed.set(store.Forward, db.pos)
 	db.parked, err = db.ward().count(ctx, conn)
 	db.known = err == nil

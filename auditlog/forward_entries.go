@@ -14,6 +14,7 @@ type entries struct {
 	condition string           // over a log's columns; none for a retry
 	extra     map[int][]string // by table number: keys to be read besides, as JSON arrays of texts
 	full      map[int]bool     // tables to be read whole: a parent was truncated
+	part      bool             // of what one snapshot has: entries before or after it are in other batches
 }
 
 // typed gives an expression the type and collation that a column has, so that a
@@ -91,7 +92,9 @@ func viaEqual(t *layout.Table) string {
 // fromLog is the union, over the segments of a table's log, of the new side of
 // entries and the old side of those that left their place. Its columns are the
 // primary key, shardctl_place (if the table's rows have places) and shardctl_any, which says that
-// the old place is unknown.
+// the old place is unknown. A derived row that left its parent, or is gone, was where
+// that parent was then: in a part of a backlog the parent's own entry may be in
+// another, and the parent's key now says nothing.
 func (p *plan) fromLog(t *tablePlan, e entries) string {
 	side := func(s, unknown string) string {
 		out := logColumns(t.Table, s)
@@ -104,7 +107,7 @@ func (p *plan) fromLog(t *tablePlan, e entries) string {
 	for _, log := range p.logs(t.Table) {
 		parts = append(parts,
 			fmt.Sprintf("SELECT %s FROM %s WHERE %s AND op IN ('I', 'U', 'R')", side("n", "op = 'R'"), log, e.condition),
-			fmt.Sprintf("SELECT %s FROM %s WHERE %s AND (op = 'D' OR op = 'U' AND (%s))", side("o", "false"), log, e.condition, moved(t)))
+			fmt.Sprintf("SELECT %s FROM %s WHERE %s AND (op = 'D' OR op = 'U' AND (%s))", side("o", fmt.Sprint(e.part && t.keyed && t.Derived())), log, e.condition, moved(t)))
 	}
 	if keys := e.extra[t.No]; len(keys) > 0 {
 		parts = append(parts, extraKeys(t, keys))

@@ -72,7 +72,8 @@ func (g *group) measure(ctx context.Context, r *reader, tx pgx.Tx, now present) 
 			return err
 		}
 	}
-	g.entries = entries{condition: g.window.condition(), extra: g.databases[0].extra}
+	part := g.window.below > 0 || slices.ContainsFunc(g.databases, func(db *database) bool { return !db.whole })
+	g.entries = entries{condition: g.window.condition(), extra: g.databases[0].extra, part: part}
 	if g.census, err = r.survey.count(ctx, tx, r.a.plan, g.look, g.entries.condition); err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ func (m *member) apply(ctx context.Context, g *group, now present) outcome {
 	}
 	db.pos = g.next
 	db.committed.set(store.Forward, db.pos)
-	db.after = g.reached(now.now)
+	db.after, db.whole = g.reached(now.now), !ap.cut
 	db.extra, db.textual = nil, false
 	db.proof.see(g.census)
 	return o

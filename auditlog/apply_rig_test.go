@@ -39,7 +39,8 @@ type rigSpec struct {
 	schema    string
 	batch     int
 	delta     auditlog.DeltaChecker
-	last      *pgtest.Cluster // where the last database is; defaults to the shared server
+	source    *pgtest.Cluster // where the source is; defaults to the shared server
+	last      *pgtest.Cluster // where the last database is; the same
 }
 
 const blockDDL = `CREATE TABLE public.block (id bigint PRIMARY KEY, workspace_id bigint NOT NULL, body text);
@@ -72,7 +73,12 @@ func newRig(t testing.TB, rs rigSpec) *rig {
 		rs.ddl, rs.tables = blockDDL, blocks()
 	}
 	ctx := t.Context()
-	r := &rig{source: pgtest.NewDatabase(t), dbs: pgtest.NewDatabases(t, rs.databases), events: make(chan auditlog.Progress, 1<<16)}
+	r := &rig{dbs: pgtest.NewDatabases(t, rs.databases), events: make(chan auditlog.Progress, 1<<16)}
+	if rs.source != nil {
+		r.source = rs.source.NewDatabase(t)
+	} else {
+		r.source = pgtest.NewDatabase(t)
+	}
 	if rs.last != nil {
 		r.dbs[len(r.dbs)-1] = rs.last.NewDatabase(t)
 	}

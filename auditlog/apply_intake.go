@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -96,6 +97,10 @@ func (in *intake) open(s *stage) {
 		defer feed.stop()
 		if err := in.begin(in.ctx); err != nil {
 			done <- err
+			return
+		}
+		if in.tx.Conn() != s.conn {
+			done <- fmt.Errorf("stage rows of %s: the session with the staging table was lost: %w", s.table.Name(), io.ErrUnexpectedEOF)
 			return
 		}
 		_, err := in.tx.Conn().PgConn().CopyFrom(in.ctx, feed, s.copySQL())

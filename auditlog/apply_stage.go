@@ -23,7 +23,8 @@ const indexedFrom = 9
 type stage struct {
 	table   *tablePlan
 	name    string // quoted
-	textual bool   // all columns are text: a value that the type refuses fails alone
+	conn    *pgx.Conn
+	textual bool // all columns are text: a value that the type refuses fails alone
 	columns []stageColumn
 	format  rowstream.Format
 }
@@ -85,14 +86,15 @@ func (s *stage) copySQL() string {
 // makeStage makes the staging table of a session for rows that will be written
 // to a table, one of those of the same shape. The lead columns come first.
 func makeStage(ctx context.Context, conn *pgx.Conn, t *tablePlan, written migrate.TableName, names []string, lead string, textual bool) (*stage, error) {
-	s := &stage{table: t, textual: textual, format: t.format, name: fmt.Sprintf("pg_temp.stage_%d", t.No)}
+	s := &stage{table: t, textual: textual, conn: conn, format: t.format, name: fmt.Sprintf("pg_temp.stage_%d", t.No)}
 	if textual {
 		s.format, s.name = rowstream.Text, fmt.Sprintf("pg_temp.text_stage_%d", t.No)
 	}
 	if err := s.readColumns(ctx, conn, written, names); err != nil {
 		return nil, err
 	}
-	create := fmt.Sprintf("CREATE TEMP TABLE %s ON COMMIT DELETE ROWS AS SELECT %s, %s FROM %s t WITH NO DATA",
+	// One may be there whose index could not be made.
+	create := fmt.Sprintf("DROP TABLE IF EXISTS %s; CREATE TEMP TABLE %s ON COMMIT DELETE ROWS AS SELECT %s, %s FROM %s t WITH NO DATA", s.name,
 		strings.TrimPrefix(s.name, "pg_temp."), lead, s.definitions(), postgres.Table(written.Schema, written.Name))
 	if _, err := conn.Exec(ctx, create); err != nil {
 		return nil, fmt.Errorf("make the staging table of %s: %w", t.Name(), err)

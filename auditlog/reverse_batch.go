@@ -99,15 +99,25 @@ func (b *batch) readAll(ctx context.Context, tx pgx.Tx, now present) error {
 	}
 	b.next = store.Position{SystemIdentifier: v.read.id.SystemIdentifier, Timeline: v.read.id.Timeline, Marker: m.ID, Snapshot: m.Snapshot, Tick: m.Tick, LSN: m.LSN}
 	b.in, b.found = newIntake(ctx, &v.write, len(a.plan.home), alone), map[*staged]int64{}
-	for _, t := range v.read.survey.tables {
-		if b.look.tables[t.No] || len(b.entries.extra[t.No]) > 0 {
-			if err := b.readTable(ctx, tx, t); err != nil {
-				return err
-			}
+	tables := slices.DeleteFunc(slices.Clone(v.read.survey.tables), func(t *tablePlan) bool {
+		return !b.look.tables[t.No] && len(b.entries.extra[t.No]) == 0
+	})
+	// The first row begins the transaction; a staging table made in it would go with it.
+	for _, t := range tables {
+		if _, err := v.stage(ctx, t, b.textual()); err != nil {
+			return err
+		}
+	}
+	for _, t := range tables {
+		if err := b.readTable(ctx, tx, t); err != nil {
+			return err
 		}
 	}
 	return nil
 }
+
+// textual reports whether values are staged as text.
+func (b *batch) textual() bool { return b.v.textual || b.retry() }
 
 // measure decides what the batch is, and makes sure that all it names is locked.
 func (b *batch) measure(ctx context.Context, tx pgx.Tx, now present) (err error) {
@@ -159,8 +169,7 @@ func (b *batch) measure(ctx context.Context, tx pgx.Tx, now present) (err error)
 // readTable streams one table to the source.
 func (b *batch) readTable(ctx context.Context, tx pgx.Tx, t *tablePlan) error {
 	v := b.v
-	textual := v.textual || b.retry()
-	s, err := v.stage(ctx, t, textual)
+	s, err := v.stage(ctx, t, b.textual())
 	if err != nil {
 		return err
 	}

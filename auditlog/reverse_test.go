@@ -306,7 +306,8 @@ func TestReverseStopsForAStaleTermAndAnOwner(t *testing.T) {
 	t.Parallel()
 	r := moved(t, rigSpec{databases: 1, schema: "app"}, twenty)
 	r.back(t)
-	r.dbs[0].Exec(t, "UPDATE app.block SET body = 'y'")
+	// Two tables: what the first tick that is refused makes for either is of use to the next.
+	r.dbs[0].Exec(t, "UPDATE app.block SET body = 'y'; UPDATE app.comment SET body = 'y'")
 	r.dbs[0].Exec(t, "UPDATE shardctl.control SET term = 9")
 	if _, err := r.applier.Reverse(t.Context()); err == nil || !strings.Contains(err.Error(), store.ErrTerm.Error()) {
 		t.Errorf("term raised on the database: %v", err)

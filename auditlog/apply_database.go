@@ -109,10 +109,8 @@ func (db *database) enter(ctx context.Context) error {
 		return fmt.Errorf("database %s: %w", db.name(), err)
 	}
 	db.moved, db.held = c.Owner != store.OwnerSource, c.Held
-	if db.moved {
-		if err := db.returned(ctx); err != nil {
-			return err
-		}
+	if err := db.agrees(ctx, c); err != nil {
+		return err
 	}
 	if db.pos, err = store.LoadPosition(ctx, conn, db.a.migration(), db.name(), store.Forward); err != nil {
 		return err
@@ -127,10 +125,14 @@ func (db *database) enter(ctx context.Context) error {
 	return err
 }
 
-// returned refuses to go on where a rollback has given the shards back and this
-// database does not know of it yet: what is written to the source now is for it, and
-// would be passed over as stray.
-func (db *database) returned(ctx context.Context) error {
+// agrees refuses to go on by a word on who owns the shards that is not the last one. A
+// source that went back in time knows only an earlier epoch than the database. Where a
+// rollback has given the shards back and this database does not know of it yet, what is
+// written to the source now is for it, and would be passed over as stray.
+func (db *database) agrees(ctx context.Context, c store.Control) error {
+	if !db.moved && c.Epoch <= 1 {
+		return nil // nothing was ever switched
+	}
 	source, err := postgres.Connect(ctx, db.a.cfg.Source, "catchup")
 	if err != nil {
 		return err
@@ -141,7 +143,11 @@ func (db *database) returned(ctx context.Context) error {
 		return err
 	}
 	for _, o := range owners {
-		if o.Database == db.name() && o.Owner == store.OwnerSource {
+		switch {
+		case o.Database != db.name():
+		case o.Epoch < c.Epoch:
+			return store.SourceBehind(c.Epoch, o.Epoch)
+		case db.moved && o.Owner == store.OwnerSource:
 			return fmt.Errorf("tick on %s: %w", db.name(), errUnfinished)
 		}
 	}

@@ -306,3 +306,33 @@ func TestARollbackThatDidNotReachADatabaseLosesNothing(t *testing.T) {
 		t.Errorf("%s rows are called stray", got)
 	}
 }
+
+// TestASourceThatWentBackInTimeStopsTheApplier: whatever a source says of the owners that
+// knows an earlier epoch than a database, nothing is applied by it, in no direction.
+func TestASourceThatWentBackInTimeStopsTheApplier(t *testing.T) {
+	t.Parallel()
+	for owner, word := range map[string]string{"the database": store.OwnerSource, "the source": "db0"} {
+		t.Run(owner+" owns the shards", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, rigSpec{databases: 1, schema: "app"})
+			if owner == "the database" {
+				r.own(t)
+			}
+			r.dbs[0].Exec(t, "UPDATE shardctl.control SET epoch = 7")
+			r.source.Exec(t, "UPDATE shardctl.ownership SET epoch = 6, owner = $1", word)
+			r.source.Exec(t, twenty)
+			r.dbs[0].Exec(t, "INSERT INTO app.block VALUES (99, 99, 'x')")
+			err := r.run(t, r.applier, auditlog.RunOptions{}).wait(t)
+			var failure *migrate.Failure
+			if !errors.As(err, &failure) || failure.Code != "epoch.source_behind" || failure.Exit != migrate.ExitAmbiguous {
+				t.Errorf("the applier ended with %v", err)
+			}
+			if got := r.count(t, "block"); got != 1 {
+				t.Errorf("%d rows on the database, one was written there", got)
+			}
+			if got := r.source.Value(t, "SELECT (SELECT count(*) FROM public.block) + (SELECT count(*) FROM shardctl.stray)"); got != "20" {
+				t.Errorf("%s rows and strays on the source, 20 were written there", got)
+			}
+		})
+	}
+}

@@ -59,9 +59,7 @@ func (w *window) observe(ctx context.Context) (standing, error) {
 		}
 	}
 	if s.epoch > sourceEpoch {
-		return s, &migrate.Failure{Code: "epoch.source_behind", Object: "source", Exit: migrate.ExitAmbiguous,
-			Message: fmt.Sprintf("a database knows epoch %d, the source only %d: the source went back in time", s.epoch, sourceEpoch),
-			Hint:    "do not open the source for writes; find out what it lost, then decide"}
+		return s, store.SourceBehind(s.epoch, sourceEpoch)
 	}
 	return s, nil
 }

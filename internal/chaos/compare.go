@@ -45,6 +45,18 @@ func (g *game) databaseRows(ctx context.Context) (rows []found, err error) {
 // compare stops the clients and holds the ledger against the side that serves, at once,
 // and against the side that follows, which has a while to become level.
 func (g *game) compare(ctx context.Context, serving reader) error {
+	if err := g.serves(ctx, serving); err != nil {
+		return err
+	}
+	rows, err := serving(ctx)
+	if err != nil {
+		return err
+	}
+	return g.follows(ctx, rows)
+}
+
+// serves stops the clients and holds the ledger against the side that serves.
+func (g *game) serves(ctx context.Context, serving reader) error {
 	g.record.say(" compare")
 	g.crowd.end()
 	rows, err := serving(ctx)
@@ -58,7 +70,7 @@ func (g *game) compare(ctx context.Context, serving reader) error {
 	if !v.clean() {
 		return errWrong
 	}
-	return g.follows(ctx, rows)
+	return nil
 }
 
 // book counts what a comparison found.

@@ -50,7 +50,7 @@ func (g *game) failOver(ctx context.Context) error {
 	if err := g.strikes(ctx, a); err != nil {
 		return err
 	}
-	if g.plan.back { // the copy is whole
+	if g.plan.back || g.plan.late { // the copy is whole
 		if err := r.wait(); err != nil {
 			return err
 		}
@@ -60,6 +60,9 @@ func (g *game) failOver(ctx context.Context) error {
 	}
 	if err := g.fallBehind(ctx); err != nil {
 		return err
+	}
+	if g.plan.late {
+		return g.failOverLate(ctx)
 	}
 	at, err := g.loseSource(ctx, r)
 	if err != nil {
@@ -123,8 +126,23 @@ func (g *game) becomes(ctx context.Context, sql string, right func(int64) bool, 
 	})
 }
 
-// loseSource ends the source at work, and promotes the standby once shardctl rests.
+// loseSource ends the source, promotes the standby and waits until shardctl rests.
 func (g *game) loseSource(ctx context.Context, r *runner) (at string, err error) {
+	if at, err = g.promote(ctx); err != nil {
+		return "", err
+	}
+	r.end() // a copy goes on from nothing
+	g.crowd.end()
+	return at, g.patiently(ctx, func() error {
+		if names := g.look.open(ctx, "shardctl %", g.bases...); len(names) > 0 {
+			return fmt.Errorf("without the source there is still %s", strings.Join(names, ", "))
+		}
+		return nil
+	})
+}
+
+// promote ends the source while shardctl is at work, and promotes the standby.
+func (g *game) promote(ctx context.Context) (at string, err error) {
 	err = g.patiently(ctx, func() error {
 		names := g.look.open(ctx, "shardctl %", g.nodes()...)
 		if len(names) == 0 {
@@ -140,17 +158,7 @@ func (g *game) loseSource(ctx context.Context, r *runner) (at string, err error)
 		return "", err
 	}
 	g.touch()
-	r.end() // a copy goes on from nothing
-	g.crowd.end()
-	if err := execSQL(ctx, g.pair.standby.DSN("postgres"), "SELECT pg_promote()"); err != nil {
-		return "", err
-	}
-	return at, g.patiently(ctx, func() error {
-		if names := g.look.open(ctx, "shardctl %", g.bases...); len(names) > 0 {
-			return fmt.Errorf("without the source there is still %s", strings.Join(names, ", "))
-		}
-		return nil
-	})
+	return at, execSQL(ctx, g.pair.standby.DSN("postgres"), "SELECT pg_promote()")
 }
 
 // contents are the rows of all databases.

@@ -34,19 +34,19 @@ type act struct {
 // errWrong says that the comparison found something; the record has it.
 var errWrong = errors.New("rows are not as acknowledged")
 
-// playSeed plays one seed in the world and compares.
-func playSeed(ctx context.Context, w *world, p plan, rec *record) (writes int, err error) {
+// playSeed plays one seed in the world and compares; what the clients were told comes back.
+func playSeed(ctx context.Context, w *world, p plan, rec *record) (book *ledger, err error) {
 	rec.say("seed %d: %s", p.seed, p)
 	var twins *pair
 	if p.failover {
 		if w, twins, err = w.withPair(ctx); err != nil {
-			return 0, err
+			return newLedger(), err
 		}
 		defer func() { err = errors.Join(err, twins.close()) }()
 	}
 	s, err := newSite(ctx, w, p)
 	if err != nil {
-		return 0, err
+		return newLedger(), err
 	}
 	g := &game{site: s, plan: p, random: rand.New(rand.NewPCG(p.seed, 42)), record: rec, look: newLooker(s), pair: twins, left: slices.Clone(p.faults)}
 	defer func() {
@@ -67,7 +67,7 @@ func playSeed(ctx context.Context, w *world, p plan, rec *record) (writes int, e
 		return err
 	})
 	if err != nil {
-		return 0, err
+		return newLedger(), err
 	}
 	g.crowd.begin(ctx)
 	if p.failover {
@@ -75,7 +75,7 @@ func playSeed(ctx context.Context, w *world, p plan, rec *record) (writes int, e
 	} else {
 		err = g.play(ctx)
 	}
-	return g.crowd.book.total(), err
+	return g.crowd.book, err
 }
 
 // play goes through the phases, and compares at the end.
@@ -135,10 +135,13 @@ func (g *game) stage(ctx context.Context, name stage, args ...string) error {
 	g.record.say(" %s", name)
 	r := g.begin(ctx, args...)
 	defer r.end()
+	start := time.Now()
 	if err := g.strikes(ctx, &act{name: name, main: r}); err != nil {
 		return err
 	}
-	return r.wait()
+	err := r.wait()
+	g.record.say("  %s took %.1f s: exit %s", args[0], time.Since(start).Seconds(), r.history())
+	return err
 }
 
 // turn is a cutover or a rollback.

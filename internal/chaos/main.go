@@ -74,10 +74,12 @@ func run(ctx context.Context, o options, out io.Writer) (rec *record, err error)
 // play plays one seed and notes how it ended.
 func (r *record) play(ctx context.Context, w *world, p plan) {
 	start := time.Now()
-	writes, err := playSeed(ctx, w, p, r)
+	book, err := playSeed(ctx, w, p, r)
+	writes := book.total()
 	r.mu.Lock()
 	r.Seeds++
 	r.Acknowledged += writes
+	r.InDoubt += len(book.doubts)
 	if errors.Is(err, errStuck) {
 		r.Stuck++
 	}

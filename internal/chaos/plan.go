@@ -99,7 +99,8 @@ func (f fault) String() string { return fmt.Sprintf("%s in %s", f.kind, f.stage)
 type plan struct {
 	seed     uint64
 	failover bool
-	back     bool // rolls back after the cutover
+	late     bool // fails over after the cutover
+	back     bool // rolls back after the cutover; before a failover: the copy is whole
 	again    bool // and cuts over again
 	faults   []fault
 }
@@ -109,6 +110,9 @@ func planOf(seed uint64) plan {
 	random := rand.New(rand.NewPCG(seed, 4711))
 	p := plan{seed: seed, failover: seed%failEvery == failEvery-1, back: random.IntN(3) > 0}
 	p.again = p.back && random.IntN(2) > 0
+	if p.failover {
+		p.late = seed/failEvery%2 > 0
+	}
 	n := len(kinds)
 	for i := range inTurn {
 		p.add(random, (int(seed%uint64(n))*inTurn+i)%n)
@@ -159,6 +163,10 @@ func (p plan) String() string {
 	}
 	way := "forward"
 	switch {
+	case p.late:
+		way = "failover after the cutover"
+	case p.failover && p.back:
+		way = "failover after the copy"
 	case p.failover:
 		way = "failover"
 	case p.again:

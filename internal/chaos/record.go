@@ -16,6 +16,7 @@ type record struct {
 	Faults       int          `json:"faults"`
 	ByKind       map[kind]int `json:"by_kind"`
 	Acknowledged int          `json:"acknowledged"`
+	InDoubt      int          `json:"in_doubt"` // writes whose COMMIT was not answered
 	Lost         int          `json:"lost"`
 	Doubled      int          `json:"doubled"`
 	Misplaced    int          `json:"misplaced"`

@@ -25,7 +25,6 @@ type runner struct {
 	args     []string
 	forever  bool                                       // catchup, which ends only when it is told to
 	mend     func(context.Context, binary.Result) error // before it is run again; nil: nothing
-	ends     func(binary.Result) bool                   // a failure that it may end with; nil: none
 	group    sync.WaitGroup
 	finished chan struct{}
 	stop     context.CancelFunc
@@ -34,7 +33,7 @@ type runner struct {
 	now    *binary.Command
 	held   bool
 	begins int
-	codes  []int
+	ends   []string // of each run, for a person
 	last   binary.Result
 	err    error
 	from   time.Time // of the time that it may take
@@ -162,13 +161,11 @@ func (r *runner) late() bool {
 // judge decides whether the command has to be run again.
 func (r *runner) judge(ctx context.Context, res binary.Result) (done bool, err error) {
 	r.mu.Lock()
-	r.last, r.codes = res, append(r.codes, res.Code)
+	r.last, r.ends = res, append(r.ends, brief(res))
 	held := r.held
 	r.mu.Unlock()
 	switch {
 	case ctx.Err() != nil:
-		return true, nil
-	case r.ends != nil && r.ends(res):
 		return true, nil
 	case res.Code == 0 && !r.forever:
 		return true, nil
@@ -257,4 +254,23 @@ func (s *site) once(ctx context.Context, args ...string) (binary.Result, error) 
 		<-c.Done()
 		return c.Result(), fmt.Errorf("%w: %s did not end: %s", errStuck, strings.Join(args, " "), c.Result())
 	}
+}
+
+// brief is how a command ended, and why.
+func brief(res binary.Result) string {
+	doc, err := res.Document()
+	if res.Code == 0 || err != nil {
+		return fmt.Sprint(res.Code)
+	}
+	if failure, ok := doc["error"].(map[string]any); ok {
+		return fmt.Sprintf("%d %v: %v: %.200v", res.Code, failure["code"], failure["object"], failure["message"])
+	}
+	return fmt.Sprintf("%d %.300v", res.Code, doc["reason"])
+}
+
+// history is how all runs of the command ended.
+func (r *runner) history() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Join(r.ends, "; ")
 }

@@ -13,6 +13,9 @@ type Blueprint struct {
 	Needs     []Need  // types, functions and collations that tables need, in order of creation
 	Handlers  []Need  // functions of triggers, with what they need beyond Needs, in order of creation
 	Grants    []Grant // on schemas, tables, columns, sequences and functions
+
+	// Extensions that any of these need, as "name in schema". They are never made.
+	Extensions []string
 }
 
 // Table is a migrated table: its relations (the table itself, then partitions,

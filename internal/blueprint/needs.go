@@ -44,6 +44,8 @@ func (r *reader) readNeeds(ctx context.Context, triggers bool) ([]Need, error) {
 	for _, n := range g.sorted() {
 		switch g.kind[n] {
 		case "":
+		case "extension":
+			r.extensions = append(r.extensions, g.what[n])
 		case "type", "function", "collation":
 			kinds, oids = append(kinds, g.kind[n]), append(oids, n.oid)
 		default:

@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed" // the queries
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -42,6 +43,8 @@ func Read(ctx context.Context, source postgres.Querier, l *layout.Layout) (*Blue
 		}
 	}
 	b.Handlers = without(b.Handlers, b.Needs)
+	slices.Sort(r.extensions)
+	b.Extensions = slices.Compact(r.extensions)
 	return b, nil
 }
 
@@ -52,6 +55,8 @@ type reader struct {
 	oids      []uint32 // of all relations
 	tables    map[uint32]*Table
 	relations map[uint32]*Relation
+
+	extensions []string
 }
 
 // each runs a query over rows that scan fills.

@@ -29,7 +29,7 @@ func definitions(ctx context.Context, s *Survey) (found []migrate.Finding, err e
 		if i == 0 {
 			continue
 		}
-		for _, look := range []func(context.Context, *pgx.Conn, *blueprint.Blueprint, string) ([]migrate.Finding, error){schemaPrivileges, missingRoles, schemaUsage} {
+		for _, look := range []func(context.Context, *pgx.Conn, *blueprint.Blueprint, string) ([]migrate.Finding, error){schemaPrivileges, missingExtensions, missingRoles, schemaUsage} {
 			more, err := look(ctx, conn, b, names[i])
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", names[i], err)

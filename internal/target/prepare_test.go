@@ -16,7 +16,8 @@ const odd = `
 CREATE SCHEMA "My ""App"; CREATE SCHEMA lib;
 CREATE TYPE lib."Mood" AS ENUM ('ok', 'it''s bad\');
 CREATE DOMAIN lib.amount AS numeric(12,2) DEFAULT 1.5 CONSTRAINT positive CHECK (VALUE > 0);
-CREATE TYPE lib.pair AS (a lib.amount, m lib."Mood"[]);
+CREATE DOMAIN lib.few AS lib."Mood"[] CHECK (cardinality(VALUE) < 9);
+CREATE TYPE lib.pair AS (a lib.amount, m lib.few);
 CREATE FUNCTION lib.diff(float8, float8) RETURNS float8 LANGUAGE sql IMMUTABLE AS 'SELECT $1 - $2';
 CREATE TYPE lib.span AS RANGE (SUBTYPE = float8, SUBTYPE_DIFF = lib.diff);
 CREATE COLLATION lib.de (provider = icu, locale = 'de');

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/shardctl/shardctl/auditlog"
+	"github.com/shardctl/shardctl/internal/ddl"
 	"github.com/shardctl/shardctl/internal/doctor"
 	"github.com/shardctl/shardctl/internal/fence"
 	"github.com/shardctl/shardctl/internal/layout"
@@ -61,7 +62,8 @@ func (s *session) acknowledgeDDL(ctx context.Context) error {
 	})
 }
 
-// closePartitions fences partitions that are new on the databases. Where what follows
+// closePartitions forgets the triggers of partitions that were dropped, and fences those
+// that are new on the databases. Where what follows
 // the copy stands already, it is looked through again: what turns a database names
 // every partition.
 func (s *session) closePartitions(ctx context.Context, l *layout.Layout) error {
@@ -70,7 +72,13 @@ func (s *session) closePartitions(ctx context.Context, l *layout.Layout) error {
 		return err
 	}
 	defer closeAll(ctx, conns)
+	if err := ddl.ForgetTriggers(ctx, s.source, s.source, s.spec.Migration, store.PlaceSource); err != nil {
+		return err
+	}
 	for _, d := range s.spec.Databases {
+		if err := ddl.ForgetTriggers(ctx, s.source, conns[d.Name], s.spec.Migration, d.Name); err != nil {
+			return err
+		}
 		if err := s.closePartitionsOf(ctx, l, d.Name, conns[d.Name]); err != nil {
 			return fmt.Errorf("fence new partitions on %s: %w", d.Name, err)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/shardctl/shardctl/internal/logschema"
 	"github.com/shardctl/shardctl/internal/postgres"
@@ -168,11 +169,20 @@ func refuse(o store.Object, err error) error {
 	object := o.Place + ": " + o.Kind + " " + o.Name
 	switch postgres.SQLState(err) {
 	case "2BP01":
-		return &migrate.Failure{Code: "remove.in_use", Object: object, Message: "objects that are not ours depend on it", Exit: migrate.ExitRefused, Err: err,
+		return &migrate.Failure{Code: "remove.in_use", Object: object, Message: "objects that are not ours depend on it" + dependents(err), Exit: migrate.ExitRefused, Err: err,
 			Hint: "drop or move them, then run the command again"}
 	case "55P03":
 		return &migrate.Failure{Code: "lock.held", Object: object, Message: "it is in use", Exit: migrate.ExitRefused, Err: err,
 			Hint: "wait for those sessions or end them, then run the command again"}
 	}
 	return fmt.Errorf("remove %s: %w", object, err)
+}
+
+// dependents are the objects that an error of a DROP names.
+func dependents(err error) string {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) || pg.Detail == "" {
+		return ""
+	}
+	return " (" + strings.ReplaceAll(pg.Detail, "\n", "; ") + ")"
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -100,7 +101,7 @@ func TestOnlyTheRegistryIsRemoved(t *testing.T) {
 	db.Exec(t, `CREATE TRIGGER shardctl_m_other AFTER INSERT ON plain FOR EACH ROW EXECUTE FUNCTION shardctl.m_f()`)
 	err := ddl.RemoveAll(t.Context(), conn, conn, "m", place)
 	var f *migrate.Failure
-	if !errors.As(err, &f) || f.Code != "remove.in_use" || f.Exit != migrate.ExitRefused {
+	if !errors.As(err, &f) || f.Code != "remove.in_use" || f.Exit != migrate.ExitRefused || !strings.Contains(f.Message, "trigger shardctl_m_other on table") {
 		t.Errorf("a function that another trigger needs: %v", err)
 	}
 	if got := db.Value(t, `SELECT string_agg(tgname, ' ') FROM pg_trigger WHERE tgname LIKE 'shardctl%'`); got != "shardctl_m_other" {
@@ -134,6 +135,27 @@ func TestLackingTriggers(t *testing.T) {
 	lacking, err := ddl.LackingTriggers(t.Context(), conn, []ddl.Statement{there, other})
 	if err != nil || len(lacking) != 1 || lacking[0].Object.Name != other.Object.Name {
 		t.Errorf("lacking: %v (%v)", lacking, err)
+	}
+}
+
+func TestTriggersOfDroppedTablesAreForgotten(t *testing.T) {
+	t.Parallel()
+	db, conn := source(t)
+	registered := func() string {
+		return db.Value(t, `SELECT string_agg(name, ', ' ORDER BY name) FROM shardctl.registry WHERE removed_at IS NULL AND kind = 'trigger'`)
+	}
+	before := registered()
+	for _, step := range []struct{ sql, want string }{
+		{`SELECT 1`, before},
+		{`ALTER TABLE "P ON p" RENAME TO elsewhere; CREATE TABLE public.unlike (id int)`, `"shardctl_m_t" ON "public"."plain"`},
+	} {
+		db.Exec(t, step.sql)
+		if err := ddl.ForgetTriggers(t.Context(), conn, conn, "m", place); err != nil {
+			t.Fatal(err)
+		}
+		if got := registered(); got != step.want {
+			t.Errorf("after %s: %s, want %s", step.sql, got, step.want)
+		}
 	}
 }
 

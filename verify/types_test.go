@@ -9,16 +9,22 @@ import (
 )
 
 const oddTypes = `
-CREATE SCHEMA kind; CREATE EXTENSION citext SCHEMA kind;
+CREATE SCHEMA kind; CREATE EXTENSION citext SCHEMA kind; CREATE EXTENSION cube SCHEMA kind; CREATE EXTENSION seg SCHEMA kind; CREATE EXTENSION hstore SCHEMA kind;
 CREATE TYPE kind.mood AS ENUM ('sad', 'ok', 'happy');
 CREATE DOMAIN kind.score AS numeric CHECK (VALUE >= 0);
+CREATE DOMAIN kind.scores AS kind.score[];
 CREATE TYPE kind.pair AS (a int, b text);
+CREATE TYPE kind.sum AS (n numeric, f float8, c kind.citext);
+CREATE DOMAIN kind.total AS kind.sum CHECK ((VALUE).n > 0);
+CREATE TYPE kind.folded AS RANGE (subtype = kind.citext);
 CREATE COLLATION kind.loose (provider = icu, locale = 'und-u-ks-level2', deterministic = false)`
 
 const oddTable = `
 CREATE TABLE public."Odd Table" ("Key" bigint, "I d" kind.citext PRIMARY KEY, f8 float8, f4 real, num numeric, js json, jb jsonb, txt text,
  mood kind.mood, score kind.score, ints int[], texts text[], pad char(8), fix bpchar, iv interval, bits bit varying, p kind.pair, r int4range,
- tz timetz, ts timestamp, net inet, loose text COLLATE kind.loose, mon money, gen int GENERATED ALWAYS AS (length(txt)) STORED)`
+ tz timetz, ts timestamp, net inet, loose text COLLATE kind.loose, mon money,
+ f8s float8[], nums numeric[], jbs jsonb[], numr numrange, cis kind.citext[], cir kind.folded, fixes bpchar[], pa path, ci circle, bo box, pt point, scores kind.scores, sum kind.sum,
+ sums kind.sum[], total kind.total, se kind.seg, cu kind.cube, hs kind.hstore, ch "char", ba bytea, vec int2vector, tv tsvector, tq tsquery, x xml, jp jsonpath, gen int GENERATED ALWAYS AS (length(txt)) STORED)`
 
 // changes are damages that a comparison by value, by hash or by a cast to text
 // would let pass.
@@ -50,6 +56,34 @@ var changes = []struct{ column, before, after string }{
 	{"net", "'10.0.0.1/32'", "'10.0.0.1/24'"},
 	{"loose", "'abc'", "'ABC'"},
 	{"mon", "1.00", "1.01"},
+	{"iv", "'24:00:00'", "'1 day'"},
+	{"f8s", "'{0}'", "'{-0}'"},
+	{"nums", "'{1.0}'", "'{1.00}'"},
+	{"jbs", `'{"1.0"}'`, `'{"1.00"}'`},
+	{"numr", "'[1.0,2)'", "'[1.00,2)'"},
+	{"cis", "'{a}'", "'{A}'"},
+	{"cir", "'[a,b]'", "'[A,b]'"},
+	{"fixes", "'{ab}'", `'{"ab "}'`},
+	{"pa", "'[(0,0),(1,1)]'", "'((0,0),(1,1))'"},
+	{"ci", "'<(0,0),1>'", "'<(9,9),1>'"},
+	{"bo", "'(1,1),(0,0)'", "'(2,1),(1,0)'"},
+	{"pt", "'(0,0)'", "'(-0,0)'"},
+	{"pt", "'(0,0)'", "'(1e-300,0)'"},
+	{"scores", "'{2.5}'", "'{2.50}'"},
+	{"sum", "'(1.0,0,a)'", "'(1.00,0,a)'"},
+	{"sum", "'(1.0,0,a)'", "'(1.0,-0,a)'"},
+	{"sums", `'{"(1.0,0,a)"}'`, `'{"(1.0,0,A)"}'`},
+	{"total", "'(1.0,0,a)'", "'(1.00,0,a)'"},
+	{"se", "'1.0'", "'1.00'"},
+	{"cu", "'(0)'", "'(-0)'"},
+	{"hs", `'"a"=>NULL'`, `'"a"=>"NULL"'`},
+	{"ch", "''", "' '"},
+	{"ba", `'\x00'`, `'\x0000'`},
+	{"vec", "''", "NULL"},
+	{"tv", "'a:1'", "'a:1A'"},
+	{"tq", "'a & b'", "'b & a'"},
+	{"x", "'<a/>'", "'<a></a>'"},
+	{"jp", "'1.0'", "'1.00'"},
 }
 
 func oddWorld(t *testing.T) *world {

@@ -89,6 +89,7 @@ func TestFindings(t *testing.T) {
 		{"a trigger function that names the schema", "CREATE FUNCTION seen() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM count(*) FROM Public.account a; RETURN NULL; END $$; CREATE TRIGGER seen AFTER INSERT ON item FOR EACH ROW EXECUTE FUNCTION seen()", "", "", "trigger.schema", migrate.SeverityWarning, "seen()"},
 		{"a large object", "ALTER TABLE item ADD image oid; INSERT INTO account VALUES (1, 1); INSERT INTO item (id, account_id, image) VALUES (1, 1, lo_from_bytea(0, 'x'))", "", "", "column.large_object", migrate.SeverityError, "item.image"},
 		{"large objects in an array", "ALTER TABLE item ADD images oid[]; INSERT INTO account VALUES (1, 1); INSERT INTO item (id, account_id, images) VALUES (1, 1, ARRAY[lo_from_bytea(0, 'x')])", "", "", "column.large_object", migrate.SeverityError, "item.images"},
+		{"names of objects", "ALTER TABLE account ADD r regclass[], ADD x regtype; INSERT INTO account VALUES (1, 1, '{pg_class,account,4000000000}', 'int')", "", "", "column.object_name", migrate.SeverityError, "account.r: its rows name objects that db0 does not have, where they could not be written: public.account"},
 		{"inheritance", "CREATE TABLE sub () INHERITS (account)", "", "", "table.inherited", migrate.SeverityError, "account"},
 		{"same server", "", "", "", "target.same_server", migrate.SeverityWarning, "db0"},
 	}
@@ -113,7 +114,8 @@ func TestFindings(t *testing.T) {
 // What is as it should be is not complained about.
 func TestNothingBlocksAGoodSource(t *testing.T) {
 	t.Parallel()
-	found := survey(t, schema+"INSERT INTO account VALUES (1, 1); INSERT INTO item VALUES (1, 1)", "", tables)
+	found := survey(t, schema+`CREATE TYPE mood AS ENUM ('ok'); ALTER TABLE account ADD m mood, ADD kind regtype, ADD rel regclass, ADD who regrole;
+		INSERT INTO account VALUES (1, 1, 'ok', 'mood', 'pg_class', current_user::regrole); INSERT INTO item VALUES (1, 1)`, "", tables)
 	for _, f := range found {
 		if f.ID != "target.same_server" {
 			t.Errorf("unexpected %+v", f)

@@ -36,7 +36,7 @@ var (
 	}
 	onRows = []check{
 		{"keys", keys}, {"orphans", orphans}, {"uniques", uniques}, {"foreign keys", foreignKeys}, {"via indexes", viaIndexes},
-		{"applied sides", appliedSides}, {"targets", targets}, {"definitions", definitions}, {"sequences", sequences}, {"not copied", notCopied}, {"trigger functions", triggerFunctions}, {"large objects", largeObjects},
+		{"applied sides", appliedSides}, {"targets", targets}, {"definitions", definitions}, {"sequences", sequences}, {"not copied", notCopied}, {"trigger functions", triggerFunctions}, {"large objects", largeObjects}, {"object names", objectNames},
 	}
 )
 

@@ -38,7 +38,7 @@ func objectNames(ctx context.Context, s *Survey) (found []migrate.Finding, err e
 				value = "ARRAY[" + value + "]"
 			}
 			const own = 16384 // objects of lower numbers are the server's
-			sql := fmt.Sprintf(`SELECT DISTINCT v::text FROM %s t CROSS JOIN LATERAL unnest(%s) v WHERE v::oid >= %d AND v::text !~ '^\d+$' AND NOT v::text = ANY ($1)`, t.QualifiedSource(), value, own)
+			sql := fmt.Sprintf(`SELECT DISTINCT n.v::text FROM %s t CROSS JOIN LATERAL unnest(%s) n(v) WHERE n.v::oid >= %d AND n.v::text !~ '^\d+$' AND NOT n.v::text = ANY ($1)`, t.QualifiedSource(), value, own)
 			names, err := texts(ctx, s.Source, sql, copied)
 			if err != nil {
 				return nil, fmt.Errorf("read the names in %s.%s: %w", t.Name(), c.Name, err)

@@ -114,8 +114,8 @@ func TestFindings(t *testing.T) {
 // What is as it should be is not complained about.
 func TestNothingBlocksAGoodSource(t *testing.T) {
 	t.Parallel()
-	found := survey(t, schema+`CREATE TYPE mood AS ENUM ('ok'); ALTER TABLE account ADD m mood, ADD kind regtype, ADD rel regclass, ADD who regrole;
-		INSERT INTO account VALUES (1, 1, 'ok', 'mood', 'pg_class', current_user::regrole); INSERT INTO item VALUES (1, 1)`, "", tables)
+	found := survey(t, schema+`CREATE TYPE mood AS ENUM ('ok'); ALTER TABLE account ADD m mood, ADD kind regtype, ADD rel regclass, ADD who regrole, ADD v int, ADD n int;
+		INSERT INTO account VALUES (1, 1, 'ok', 'mood', 'pg_class', current_user::regrole, 1, 1); INSERT INTO item VALUES (1, 1)`, "", tables)
 	for _, f := range found {
 		if f.ID != "target.same_server" {
 			t.Errorf("unexpected %+v", f)

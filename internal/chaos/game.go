@@ -147,6 +147,16 @@ func (g *game) stage(ctx context.Context, name stage, args ...string) error {
 // turn is a cutover or a rollback.
 func (g *game) turn(ctx context.Context, name stage, command string) error {
 	g.crowd.apart.Store(true)
+	if g.plan.partly {
+		if err := g.stage(ctx, name, command, "--yes", "--database", g.someBase().name); err != nil {
+			return err
+		}
+		if command == "cutover" { // the rest has to be verified as it is now
+			if err := g.run(ctx, "verify"); err != nil {
+				return err
+			}
+		}
+	}
 	if err := g.stage(ctx, name, command, "--yes"); err != nil {
 		return err
 	}

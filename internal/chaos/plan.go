@@ -47,7 +47,7 @@ var kinds = []struct {
 	kind   kind
 	stages []stage
 }{
-	{killed, []stage{copying, checking, over, served, back, again}},
+	{killed, []stage{copying, copying, checking, over, over, served, back, back, again}},
 	{sourceDown, []stage{copying, copying, checking, over, served, back, again}},
 	{cutOff, []stage{copying, checking, over, served, back}},
 	{commitCut, []stage{copying, over, back, served}},
@@ -73,7 +73,7 @@ func kindsOnly() (all []kind) {
 
 const (
 	inTurn    = 3 // kinds that a seed takes in turn
-	extras    = 3 // and at random, at most
+	extras    = 3 // and at random, less than
 	failEvery = 7 // of so many seeds one fails the source over
 )
 
@@ -102,6 +102,7 @@ type plan struct {
 	late     bool // fails over after the cutover
 	back     bool // rolls back after the cutover; before a failover: the copy is whole
 	again    bool // and cuts over again
+	partly   bool // switches one database before the others
 	faults   []fault
 }
 
@@ -113,11 +114,13 @@ func planOf(seed uint64) plan {
 	if p.failover {
 		p.late = seed/failEvery%2 > 0
 	}
+	p.partly = random.IntN(3) == 0
 	n := len(kinds)
 	for i := range inTurn {
 		p.add(random, (int(seed%uint64(n))*inTurn+i)%n)
 	}
-	for range 1 + random.IntN(extras) {
+	p.add(random, 0) // each kills a command
+	for range random.IntN(extras) {
 		p.add(random, random.IntN(n))
 	}
 	if p.failover {
@@ -173,6 +176,9 @@ func (p plan) String() string {
 		way = "forward, back, forward"
 	case p.back:
 		way = "forward, back"
+	}
+	if p.partly {
+		way += ", one database first"
 	}
 	return fmt.Sprintf("%s: %s", way, strings.Join(words, ", "))
 }

@@ -189,7 +189,7 @@ func newSite(ctx context.Context, w *world, plan plan) (s *site, err error) {
 	}()
 	for _, n := range w.nodes() {
 		where := ""
-		if n == w.bases[0] && plan.has(diskFull) {
+		if n == w.bases[0] && plan.has(diskFull) && w.disk.why == "" {
 			where = " TABLESPACE " + smallSpace
 		}
 		if err := execSQL(ctx, n.DSN("postgres"), "CREATE DATABASE "+s.name+where); err != nil {

@@ -138,3 +138,37 @@ func ExampleDecode() {
 	// public.comment finds workspace_id in public.block
 	// *** trigger 2s
 }
+
+func TestTablesAndHooksAsRouters(t *testing.T) {
+	s, failures := decode(t, base+`  - driver: postgres
+    dsn: ${DB0}
+  - {driver: postgres, dsn: "${DB0}", table: routing.document, channel: moved}
+  - {driver: exec, command: /etc/hook}
+  - {driver: exec, command: [env, A=b, /etc/hook], timeout: 700ms}
+`)
+	if failures != nil {
+		t.Fatal(failures)
+	}
+	dsn := s.Databases[0].DSN
+	equal(t, s.Topology[2:], []Router{
+		{Driver: "postgres", DSN: dsn, Table: TableName{"shardctl_topology", "topology"}, Channel: "shardctl_topology"},
+		{Driver: "postgres", DSN: dsn, Table: TableName{"routing", "document"}, Channel: "moved"},
+		{Driver: "exec", Command: []string{"/etc/hook"}, Timeout: 5 * time.Second},
+		{Driver: "exec", Command: []string{"env", "A=b", "/etc/hook"}, Timeout: 700 * time.Millisecond},
+	})
+	stored := fmt.Sprintf("%+v", s.Redacted())
+	if strings.Contains(stored, password) || strings.Contains(stored, "/etc/hook") || !strings.Contains(stored, "routing.document moved") {
+		t.Errorf("stored: %s", stored)
+	}
+	moved, failures := decode(t, base+`  - {driver: postgres, dsn: "${DB1}"}
+  - {driver: postgres, dsn: "${DB0}", table: routing.other, channel: moved}
+  - {driver: exec, command: /etc/another, timeout: 9s}
+  - {driver: exec, command: /etc/hook}
+`)
+	if failures != nil {
+		t.Fatal(failures)
+	}
+	if refused := RefuseChanges(s.Redacted(), moved.Redacted()); refused != nil || s.Digest() != moved.Digest() {
+		t.Errorf("how a router is reached may change at any time: %v", refused)
+	}
+}

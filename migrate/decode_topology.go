@@ -7,7 +7,7 @@ func (d *decoder) topology(n node, shards Shards) []Router {
 	items, _ := d.sequence(n)
 	var routers []Router
 	names := entryNames{}
-	paths := map[string]place{}
+	places := routerPlaces{}
 	for _, item := range items {
 		m := d.mapping(item)
 		n, ok := m.required("driver")
@@ -21,10 +21,11 @@ func (d *decoder) topology(n node, shards Shards) []Router {
 		case r.Driver == "pgbouncer":
 			d.pgbouncer(m, &r, shards, names)
 		case r.Driver == "file":
-			d.fileRouter(m, &r, paths)
-		case r.Driver == "postgres" || r.Driver == "exec":
-			d.fail(n.place, "not_supported", "this driver is not supported yet", "use pgbouncer or file")
-			continue
+			d.fileRouter(m, &r, places)
+		case r.Driver == "postgres":
+			d.tableRouter(m, &r, places)
+		case r.Driver == "exec":
+			d.hookRouter(m, &r, places)
 		default:
 			d.unknownDriver(n, r.Driver)
 			continue
@@ -36,26 +37,11 @@ func (d *decoder) topology(n node, shards Shards) []Router {
 }
 
 func (d *decoder) unknownDriver(n node, driver string) {
-	hint := "use pgbouncer or file"
-	if near := nearest(driver, []string{"pgbouncer", "file"}); near != "" {
+	hint := "use pgbouncer, file, postgres or exec"
+	if near := nearest(driver, []string{"pgbouncer", "file", "postgres", "exec"}); near != "" {
 		hint = "did you mean " + near + "?"
 	}
 	d.fail(n.place, "unknown_driver", "there is no such driver", hint)
-}
-
-// fileRouter reads a router that is a document in a file.
-func (d *decoder) fileRouter(m *mapping, r *Router, paths map[string]place) {
-	n, ok := m.required("path")
-	if !ok {
-		return
-	}
-	if r.Path, ok = d.text(n); !ok {
-		return
-	}
-	if earlier, twice := paths[r.Path]; twice {
-		d.fail(n.place, "same_path", "the path is the same as that of "+earlier.path, "each file router needs a path of its own")
-	}
-	paths[r.Path] = n.place
 }
 
 // pgbouncer reads a group of poolers that have the same entries.

@@ -108,10 +108,15 @@ type CompleteSettings struct {
 
 // Router is one entry of topology.
 type Router struct {
-	Driver    string // "pgbouncer" or "file"
+	Driver    string // "pgbouncer", "file", "postgres" or "exec"
 	Instances []RouterInstance
 	Entries   []RouterEntry
-	Path      string // file: where the document is written
+	Path      string        // file: where the document is written
+	DSN       Secret        // postgres: the database of the table
+	Table     TableName     // postgres: where the document's row is
+	Channel   string        // postgres: what is notified
+	Command   []string      // exec: the hook and its first arguments
+	Timeout   time.Duration // exec: of each call
 }
 
 // RouterInstance is one pooler process.

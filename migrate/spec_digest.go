@@ -60,7 +60,8 @@ func (r Redacted) facts() []fact {
 		facts = append(facts,
 			fact{path: path + "driver", value: router.Driver},
 			fact{path: path + "entries", value: strings.Join(router.Entries, ", ")},
-			fact{path: path + "files", value: strings.Join(router.Files, ", "), harmless: true})
+			fact{path: path + "files", value: strings.Join(router.Files, ", "), harmless: true},
+			fact{path: path + "table", value: router.Table, harmless: true})
 	}
 	for _, path := range slices.Sorted(maps.Keys(r.Settings)) {
 		facts = append(facts, fact{path: path, value: r.Settings[path], harmless: true})

@@ -6,7 +6,7 @@ import (
 )
 
 // Redacted is a spec as state keeps it: everything but secrets, in one form for
-// one meaning. Commands that reach a router's file are left out too: they may
+// one meaning. Commands that reach a router or its file are left out too: they may
 // hold one.
 type Redacted struct {
 	Version   int                `json:"version"`
@@ -55,6 +55,7 @@ type RedactedRouter struct {
 	Driver  string   `json:"driver"`
 	Entries []string `json:"entries,omitempty"` // "app_%03d primary"
 	Files   []string `json:"files,omitempty"`
+	Table   string   `json:"table,omitempty"` // and its channel
 }
 
 // Redacted gives the spec as it may be stored and shown.
@@ -112,6 +113,9 @@ func (r Router) redacted() RedactedRouter {
 	}
 	if r.Path != "" {
 		out.Files = append(out.Files, r.Path)
+	}
+	if r.Driver == "postgres" {
+		out.Table = r.Table.String() + " " + r.Channel
 	}
 	return out
 }

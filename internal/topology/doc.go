@@ -1,8 +1,8 @@
 // Package topology says who owns each logical shard, and drives what leads clients
 // there. It owns the topology document, the pure function that makes it of a spec
 // and the ownership rows, and the interface of a router. The drivers are packages
-// of their own: pgbouncer and file; package conformance is the one suite that all of
-// them pass.
+// of their own: pgbouncer, file, postgres and exec; package conformance is the one
+// suite that all of them pass.
 //
 // Invariants: in a document each logical shard has exactly one home. A driver never
 // writes a document over one of a later epoch, writes it as a whole or not at all,

@@ -14,9 +14,9 @@ func newPlan(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "plan",
 		Short: "Show every preflight finding and every step, and change nothing",
-		Long: help(`Looks at the source and every database, and prints what would stop the migration or
-bend its rows, with the SQL that mends it, and then every step of every phase with
-its SQL and its undo. Reads only.`,
+		Long: help(`Looks at the source, every database and every router, and prints what would stop the
+migration or bend its rows, with the SQL that mends it, and then every step of every
+phase with its SQL and its undo. Reads only.`,
 			`  shardctl plan
   shardctl plan -o json | jq '.findings[] | select(.severity == "error")'`, "4"),
 		Args: noArgs,
@@ -30,10 +30,11 @@ its SQL and its undo. Reads only.`,
 			if err != nil {
 				return err
 			}
-			plan := migrate.Plan{Findings: found, Steps: []migrate.Step{}}
-			if found == nil {
-				plan.Findings = []migrate.Finding{}
+			routers, err := routerFindings(cmd.Context(), spec)
+			if err != nil {
+				return err
 			}
+			plan := migrate.Plan{Findings: append(append([]migrate.Finding{}, found...), routers...), Steps: []migrate.Step{}}
 			if survey.Layout != nil {
 				if plan.Steps, err = steps(cmd.Context(), survey); err != nil {
 					return err

@@ -9,8 +9,6 @@ import (
 
 	"github.com/shardctl/shardctl/internal/store"
 	"github.com/shardctl/shardctl/internal/topology"
-	"github.com/shardctl/shardctl/internal/topology/file"
-	"github.com/shardctl/shardctl/internal/topology/pgbouncer"
 	"github.com/shardctl/shardctl/migrate"
 )
 
@@ -117,35 +115,4 @@ func (a *app) pushTopology(ctx context.Context) error {
 		return err
 	}
 	return s.finished("done")
-}
-
-// routers makes and opens every router of the spec.
-func (s *session) routers(ctx context.Context) ([]topology.Router, func(), error) {
-	var out []topology.Router
-	closeAll := func() {
-		for _, r := range out {
-			r.Close()
-		}
-	}
-	for _, item := range s.spec.Topology {
-		r, err := s.router(item)
-		if err != nil {
-			return nil, closeAll, err
-		}
-		if err := r.Open(ctx); err != nil {
-			return nil, closeAll, err
-		}
-		out = append(out, r)
-	}
-	return out, closeAll, nil
-}
-
-func (s *session) router(item migrate.Router) (topology.Router, error) {
-	switch item.Driver {
-	case "pgbouncer":
-		return pgbouncer.New(s.spec, item)
-	case "file":
-		return file.New(s.spec, item), nil
-	}
-	return nil, migrate.Usage("spec.driver", item.Driver, "no such router driver", "pgbouncer or file")
 }

@@ -14,6 +14,6 @@ CROSS JOIN LATERAL (
         WHERE r.relkind IN ('r', 'm') AND (r.oid = c.oid OR r.oid IN (SELECT p.relid::oid FROM pg_catalog.pg_partition_tree(c.oid::regclass) p))) h
 ) s
 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition AND c.relpersistence <> 't'
-  AND n.nspname NOT LIKE 'pg\_%' AND n.nspname NOT IN ('information_schema', 'shardctl')
+  AND n.nspname NOT LIKE 'pg\_%' AND n.nspname NOT IN ('information_schema', 'shardctl', 'shardctl_topology')
   AND ($1::text[] = '{}' OR n.nspname = ANY ($1::text[]))
 ORDER BY n.nspname COLLATE "C", c.relname COLLATE "C"

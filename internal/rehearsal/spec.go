@@ -94,9 +94,14 @@ func strayDocument(s migrate.Stray) any {
 	return s.Policy
 }
 
+// routerDocument puts a throw-away router in the place of a real one. A hook reaches
+// real proxies, so a file stands for it.
 func routerDocument(r migrate.Router, i int, at place) object {
-	if r.Driver == "file" {
-		return object{"driver": r.Driver, "path": at.files[i]}
+	switch r.Driver {
+	case "file", "exec":
+		return object{"driver": "file", "path": at.files[i]}
+	case "postgres":
+		return object{"driver": r.Driver, "dsn": at.source, "table": fmt.Sprintf("shardctl_topology.topology_%d", i), "channel": r.Channel}
 	}
 	var entries []object
 	for _, e := range r.Entries {

@@ -28,6 +28,8 @@ complete: {everywhere_owner: none}
 topology:
   - {driver: pgbouncer, instances: [{admin_dsn: "postgres://pgb/pgbouncer", databases_file: /etc/d.ini}], entries: [{database: "app_%03d"}, {database: "ro_%03d", to: reader}]}
   - {driver: file, path: /srv/topology.json}
+  - {driver: postgres, dsn: "postgres://u:secret@far/routing"}
+  - {driver: exec, command: [/etc/hook, "--now"]}
 `
 
 func decode(t *testing.T, text []byte) *migrate.Spec {
@@ -45,7 +47,7 @@ func TestDocumentMeansTheSame(t *testing.T) {
 	t.Parallel()
 	real := decode(t, []byte(written))
 	text, err := document(real, place{source: "postgres://here/source", databases: map[string]string{"zeta": "postgres://here/z", "alpha": "postgres://here/a"},
-		poolers: map[int]pooler{0: {"postgres://here/pgbouncer", "/tmp/d.ini"}}, files: map[int]string{1: "/tmp/t.json"}, maxPause: 7 * time.Second})
+		poolers: map[int]pooler{0: {"postgres://here/pgbouncer", "/tmp/d.ini"}}, files: map[int]string{1: "/tmp/t.json", 3: "/tmp/h.json"}, maxPause: 7 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +62,8 @@ func TestDocumentMeansTheSame(t *testing.T) {
 		}
 	}
 	if local.Source.ReadDSN != "" || local.Source.DSN != "postgres://here/source" || local.Throttle.MaxRate != 0 || local.Cutover.MaxPause != 7*time.Second ||
-		local.Topology[0].Instances[0].DatabasesFile != "/tmp/d.ini" || local.Topology[1].Path != "/tmp/t.json" {
+		local.Topology[0].Instances[0].DatabasesFile != "/tmp/d.ini" || local.Topology[1].Path != "/tmp/t.json" ||
+		local.Topology[2].DSN != "postgres://here/source" || local.Topology[3].Driver != "file" || local.Topology[3].Path != "/tmp/h.json" {
 		t.Errorf("servers, files or settings:\n%s", text)
 	}
 }

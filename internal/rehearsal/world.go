@@ -112,7 +112,7 @@ func (w *World) servers(ctx context.Context, spec *migrate.Spec) (err error) {
 func (w *World) startPoolers(ctx context.Context, spec *migrate.Spec) error {
 	for i, r := range spec.Topology {
 		switch r.Driver {
-		case "file":
+		case "file", "exec":
 			w.at.files[i] = w.folder.File(fmt.Sprintf("topology_%d.json", i))
 		case "pgbouncer":
 			b, err := localpg.NewPgBouncer(ctx, localpg.PgBouncerOptions{Databases: w.entries(spec, r),

@@ -143,11 +143,14 @@ func (p *plan) leftPlace(t *tablePlan, e entries) string {
 	return strings.Join(parts, "\n UNION ALL ")
 }
 
-// came selects the primary keys that rows have and did not have before the batch.
-func (p *plan) came(t *tablePlan, e entries) string {
+// cameOrWent selects the primary keys that no row had for a while: before the batch's
+// entry for it, or after.
+func (p *plan) cameOrWent(t *tablePlan, e entries) string {
 	var parts []string
 	for _, log := range p.logs(t.Table) {
-		parts = append(parts, fmt.Sprintf("SELECT %s FROM %s WHERE %s AND (op = 'I' OR op = 'U' AND (%s))", logColumns(t.Table, "n"), log, e.condition, pkChanged(t.Table)))
+		parts = append(parts,
+			fmt.Sprintf("SELECT %s FROM %s WHERE %s AND (op = 'I' OR op = 'U' AND (%s))", logColumns(t.Table, "n"), log, e.condition, pkChanged(t.Table)),
+			fmt.Sprintf("SELECT %s FROM %s WHERE %s AND (op = 'D' OR op = 'U' AND (%s))", logColumns(t.Table, "o"), log, e.condition, pkChanged(t.Table)))
 	}
 	return strings.Join(parts, "\n UNION ALL ")
 }

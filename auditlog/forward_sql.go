@@ -135,8 +135,9 @@ func (q *ctes) derived(name string, t *tablePlan) {
 }
 
 // parents names the expression with the keys that the parents of a derived table had.
-// A parent that came in this batch gave its children none before: where rows without a
-// key have a shard, that is where they were.
+// A parent that came in this batch gave its children none before, and one that went
+// none afterwards: where rows without a key have a shard, that is where they were, and
+// where a chunk that was read between two ticks has brought them.
 func (q *ctes) parents(t *tablePlan) string {
 	parent := q.plan.of(t.Parent)
 	known := q.known(parent)
@@ -145,7 +146,7 @@ func (q *ctes) parents(t *tablePlan) string {
 	}
 	name := fmt.Sprintf("parents_%d", t.No)
 	pk := postgres.Idents("l", parent.PKNames())
-	q.add(name, fmt.Sprintf("SELECT * FROM %s UNION ALL SELECT %s, %s, false FROM (%s) l", known, pk, keyTyped("NULL", t.Family), q.plan.came(parent, q.entries)))
+	q.add(name, fmt.Sprintf("SELECT * FROM %s UNION ALL SELECT %s, %s, false FROM (%s) l", known, pk, keyTyped("NULL", t.Family), q.plan.cameOrWent(parent, q.entries)))
 	return name
 }
 

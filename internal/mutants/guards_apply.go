@@ -129,4 +129,27 @@ var applyGuards = []guard{
 		old:  "if len(parked) == 0 {\n\t\treturn nil", new: "if true {\n\t\treturn nil",
 		pkg: "auditlog", test: "TestARowThatIsRefusedIsKeptAndStopsNoOther",
 	},
+	{
+		name: "children that left a parent within a backlog are looked for everywhere",
+		why:  "the parent's own entry may lie in another batch: its key now is not where they were",
+		file: "auditlog/forward_entries.go",
+		old:  `side("o", fmt.Sprint(e.part && t.keyed && t.Derived()))`, new: `side("o", "false")`,
+		pkg: "auditlog", test: "TestChildrenAreFoundWhateverTheCut",
+		slow: true,
+	},
+	{
+		name: "children of a parent that went are looked for where orphans go",
+		why:  "a chunk read between two ticks has brought them there",
+		file: "auditlog/forward_entries.go",
+		old:  `AND (op = 'D' OR op = 'U' AND (%s))", logColumns(t.Table, "o"), log, e.condition, pkChanged(t.Table))`,
+		new:  `AND (false AND (%s))", logColumns(t.Table, "o"), log, e.condition, pkChanged(t.Table))`,
+		pkg:  "auditlog", test: "TestRowsThatWereOrphansBetweenTwoTicks",
+	},
+	{
+		name: "pruning makes the row that it locks",
+		why:  "catch-up would stop where no backfill has made it",
+		file: "auditlog/apply_prune.go",
+		old:  "INSERT INTO shardctl.pruned (migration, table_no) VALUES ($1, $2) ON CONFLICT DO NOTHING", new: "SELECT $1::text, $2::int",
+		pkg: "auditlog", test: "TestDeletesGrowOldBeforeABackfill",
+	},
 }

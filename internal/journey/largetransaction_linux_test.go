@@ -1,0 +1,77 @@
+package journey
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/shardctl/shardctl/internal/binary"
+)
+
+// largeRows is how many rows the one transaction writes. SHARDCTL_LARGE_ROWS gives
+// another number.
+func largeRows(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("SHARDCTL_LARGE_ROWS")
+	if text == "" {
+		return 5_000_000
+	}
+	rows, err := strconv.Atoi(text)
+	must(t, err)
+	return rows
+}
+
+// mostMemory is what any command may have in memory, whatever a transaction holds.
+const mostMemory = 256 << 20
+
+// TestChaosOneLargeTransaction: a batch is never smaller than a transaction, and
+// catch-up's memory is not as large as one.
+func TestChaosOneLargeTransaction(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, shape{migration: "large", home: []int{0, 1}, schema: "public", settings: []string{"max_wal_size=8GB"}, blocks: 10, writers: 1})
+	w.load()
+	w.must(t, "prepare")
+	w.must(t, "topology", "push", "--yes")
+	w.must(t, "install")
+	rows := largeRows(t)
+	source, err := pgx.Connect(t.Context(), w.sourceDSN())
+	must(t, err)
+	_, err = source.Exec(t.Context(), fmt.Sprintf(`INSERT INTO public.block (id, workspace_id, doc) SELECT id, id, '{}' FROM (SELECT ('00000000-0000-0000-0000-' || lpad(to_hex(g), 12, '0'))::uuid AS id FROM generate_series(1, %d) g) g`, rows))
+	must(t, err)
+	must(t, source.Close(t.Context()))
+	catchup := w.begin(t, "catchup", "--once")
+	<-catchup.Done()
+	if r := catchup.Result(); r.Code != 0 {
+		t.Fatalf("catchup: %s", r)
+	}
+	if used := memoryOf(t, catchup); used > mostMemory {
+		t.Errorf("catchup had %d MB in memory, of a transaction of %d rows", used>>20, rows)
+	} else {
+		t.Logf("catchup had %d MB in memory, of a transaction of %d rows", used>>20, rows)
+	}
+	const sum = `SELECT count(*) || ' ' || sum(hashtext(id::text)) FROM public.block WHERE id < '00000000-0000-0001-0000-000000000000'`
+	var counts, sums [2]int64
+	for i := range 2 {
+		_, err := fmt.Sscan(strings.Join(w.texts(w.databaseDSN(i), sum), ""), &counts[i], &sums[i])
+		must(t, err)
+	}
+	want := w.texts(w.sourceDSN(), sum)[0]
+	if got := fmt.Sprint(counts[0]+counts[1], " ", sums[0]+sums[1]); got != want || counts[0] == 0 || counts[1] == 0 {
+		t.Errorf("the databases have %v rows, together %s, the source %s", counts, got, want)
+	}
+}
+
+// memoryOf is the most that a command that has ended had in memory, in bytes.
+func memoryOf(t *testing.T, c *binary.Command) int64 {
+	t.Helper()
+	usage, ok := c.Usage().(*syscall.Rusage)
+	if !ok {
+		t.Fatal("the system does not say what the command used")
+	}
+	return usage.Maxrss << 10
+}

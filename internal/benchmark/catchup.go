@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// drained is how many transactions of one row each a drain has to apply.
+const drained = 200_000
+
+// updateSQL is a transaction of one row, spread over the keys, for pgbench.
+const updateSQL = "\\set i random(1, %d)\nUPDATE block SET version = version + 1, updated_at = now(), properties = properties || jsonb_build_object('place', :i) WHERE id = md5('block' || :i)::uuid;\n"
+
+// load is what pgbench did.
+type load struct {
+	tps  float64
+	text string
+}
+
+// pgbench runs transactions of eight clients on the source: so many, or for so long.
+func (w *world) pgbench(ctx context.Context, limits ...string) (l load, err error) {
+	script := w.folder.File("update.pgb")
+	if err := os.WriteFile(script, fmt.Appendf(nil, updateSQL, w.o.rows), 0o600); err != nil {
+		return l, err
+	}
+	args := append([]string{"-n", "-c", "8", "-j", "2", "-f", script}, limits...)
+	out, err := exec.CommandContext(ctx, "pgbench", append(args, w.source.DSN(appName))...).CombinedOutput()
+	if err != nil {
+		return l, fmt.Errorf("pgbench: %w: %s", err, out)
+	}
+	for line := range strings.Lines(string(out)) {
+		if rest, is := strings.CutPrefix(line, "tps = "); is {
+			l.tps, err = strconv.ParseFloat(strings.Fields(rest)[0], 64)
+		}
+	}
+	l.text = string(out)
+	return l, err
+}
+
+// drains measures catch-up of single-row transactions into four databases beside the
+// server's own replication of the same ones into one.
+func (w *world) drains(ctx context.Context) error {
+	if err := w.backfilled(ctx); err != nil {
+		return err
+	}
+	to, from := w.targets[0].DSN(plainName), w.source.DSN(appName)
+	say("a subscription to compare with")
+	if err := w.subscribe(ctx); err != nil {
+		return err
+	}
+	n := min(drained, w.o.rows)
+	var ours, native samples
+	for i := range w.o.rounds {
+		if err := runSQL(ctx, to, "ALTER SUBSCRIPTION s DISABLE"); err != nil {
+			return err
+		}
+		if _, err := w.pgbench(ctx, "-t", strconv.Itoa(n/8)); err != nil {
+			return err
+		}
+		if err := w.settle(ctx); err != nil {
+			return err
+		}
+		ways := []func() error{
+			func() error {
+				d, err := w.shardctl.run(ctx, "catchup", "--once")
+				ours = append(ours, float64(n/8*8)/d.Seconds())
+				return err
+			},
+			func() error {
+				d, err := w.followed(ctx)
+				native = append(native, float64(n/8*8)/d.Seconds())
+				return err
+			},
+		}
+		if i%2 == 1 {
+			ways[0], ways[1] = ways[1], ways[0]
+		}
+		for _, way := range ways {
+			if err := way(); err != nil {
+				return err
+			}
+		}
+		say("  catchup %.0f rows/s, subscription %.0f rows/s", ours[len(ours)-1], native[len(native)-1])
+	}
+	if err := compare("catchup_vs_logical", 3, "rows/s", ours, native).print(); err != nil {
+		return err
+	}
+	return errors.Join(runSQL(ctx, to, "DROP SUBSCRIPTION s"), runSQL(ctx, from, "DROP PUBLICATION p"))
+}
+
+// subscribe makes a subscription of the whole table and waits until it is level.
+func (w *world) subscribe(ctx context.Context) error {
+	to := w.targets[0].DSN(plainName)
+	if err := errors.Join(runSQL(ctx, to, plainTable, plainIndexes), runSQL(ctx, w.source.DSN(appName), "DROP PUBLICATION IF EXISTS p", "CREATE PUBLICATION p FOR TABLE block")); err != nil {
+		return err
+	}
+	if err := runSQL(ctx, to, "CREATE SUBSCRIPTION s CONNECTION '"+keywords(w.source.DSN(appName))+"' PUBLICATION p"); err != nil {
+		return err
+	}
+	for {
+		left, err := value(ctx, to, "SELECT count(*) FROM pg_subscription_rel WHERE srsubstate <> 'r'")
+		if err != nil || left == 0 {
+			return err
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// followed lets the subscription go on and waits until it has applied all.
+func (w *world) followed(ctx context.Context) (time.Duration, error) {
+	conn, err := pgx.Connect(ctx, w.source.DSN(appName))
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	var end string
+	if err := conn.QueryRow(ctx, "SELECT pg_current_wal_lsn()::text").Scan(&end); err != nil {
+		return 0, err
+	}
+	started := time.Now()
+	if err := runSQL(ctx, w.targets[0].DSN(plainName), "ALTER SUBSCRIPTION s ENABLE"); err != nil {
+		return 0, err
+	}
+	for {
+		var there bool
+		const applied = "SELECT coalesce(bool_or(replay_lsn >= $1::text::pg_lsn), false) FROM pg_stat_replication WHERE application_name = 's'"
+		if err := conn.QueryRow(ctx, applied, end).Scan(&there); err != nil || there {
+			return time.Since(started), err
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// underLoad lets eight clients write as fast as the source can and measures how far the
+// databases are behind: a row that is stamped ten times a second, and when it arrives.
+func (w *world) underLoad(ctx context.Context) error {
+	if err := w.backfilled(ctx); err != nil {
+		return err
+	}
+	if _, err := w.shardctl.run(ctx, "catchup", "--once"); err != nil {
+		return err
+	}
+	catchup, err := w.shardctl.start(ctx, "catchup")
+	if err != nil {
+		return err
+	}
+	const seconds = 30
+	var lags samples
+	watched := make(chan error, 1)
+	watching, stop := context.WithCancel(ctx)
+	go func() {
+		var err error
+		lags, err = w.stamp(watching)
+		watched <- err
+	}()
+	l, err := w.pgbench(ctx, "-T", strconv.Itoa(seconds))
+	stop()
+	if err := errors.Join(err, <-watched, catchup.stop()); err != nil {
+		return err
+	}
+	m := measure{Name: "catchup_under_load", Ours: round(lags.quantile(0.99)), Reference: 1, Ratio: round(lags.quantile(0.99)), Target: 1, Rounds: len(lags), Unit: "s of lag, p99",
+		Detail: map[string]any{"p50": round(lags.median()), "max": round(lags.quantile(1)), "writes_per_s": round(l.tps), "last_third_p50": round(lags[len(lags)*2/3:].median()), "seconds": seconds}}
+	return m.print()
+}
+
+// stamp writes the time into a row and waits until it is on its database, again and again.
+func (w *world) stamp(ctx context.Context) (lags samples, err error) {
+	source, err := pgx.Connect(ctx, w.source.DSN(appName))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = source.Close(context.WithoutCancel(ctx)) }()
+	conns := make([]*pgx.Conn, len(w.targets))
+	for i, c := range w.targets {
+		if conns[i], err = pgx.Connect(ctx, c.DSN(appName)); err != nil {
+			return nil, err
+		}
+		defer func() { _ = conns[i].Close(context.WithoutCancel(ctx)) }()
+	}
+	for n := int64(1); ctx.Err() == nil; n++ {
+		id := fmt.Sprintf("block%d", n) // a row of any database
+		stamp := 1_000_000_000 + n
+		if _, err := source.Exec(ctx, "UPDATE block SET version = $1 WHERE id = md5($2)::uuid", stamp, id); err != nil {
+			break
+		}
+		written := time.Now()
+		for there := false; !there && ctx.Err() == nil; {
+			for _, conn := range conns {
+				var found bool
+				if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM app.block WHERE id = md5($1)::uuid AND version >= $2)", id, stamp).Scan(&found); err != nil && ctx.Err() == nil {
+					return lags, err
+				}
+				there = there || found
+			}
+			time.Sleep(2 * time.Millisecond)
+		}
+		if ctx.Err() == nil {
+			lags.add(time.Since(written))
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if len(lags) < 10 {
+		return lags, fmt.Errorf("only %d rows were seen to arrive", len(lags))
+	}
+	return lags, nil
+}

@@ -47,7 +47,8 @@ var suites = map[string]struct {
 	rows int
 	run  func(context.Context, options) error
 }{
-	"main": {3_000_000, mainSuite},
+	"main":    {3_000_000, mainSuite},
+	"cutover": {1_000_000, cutoverSuite},
 }
 
 func run(ctx context.Context, o options) error {

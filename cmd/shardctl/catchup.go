@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"github.com/shardctl/shardctl/auditlog"
@@ -122,10 +123,11 @@ func (s *session) catchupEvents() auditlog.Observer {
 		e := s.log.Info()
 		switch p.Kind {
 		case auditlog.Ticked:
+			level := zerolog.DebugLevel
 			if p.Tick.Entries == 0 {
-				return
+				level = zerolog.TraceLevel // many a second
 			}
-			s.log.Debug().Str("database", p.Database).Str("direction", string(p.Direction)).Int64("entries", p.Tick.Entries).Int64("rows", p.Tick.Rows).
+			s.log.WithLevel(level).Str("database", p.Database).Str("direction", string(p.Direction)).Int64("entries", p.Tick.Entries).Int64("rows", p.Tick.Rows).
 				Dur("took", p.Tick.Took).Dur("lag", time.Since(p.Tick.At)).Msg("tick")
 			return
 		case auditlog.Waiting, auditlog.Quarantined, auditlog.Tended:

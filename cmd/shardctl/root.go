@@ -109,7 +109,7 @@ Every command can be killed at any moment and simply run again.`,
 	f.StringVarP(&a.File, "file", "f", "shardctl.yaml", "the spec")
 	f.StringVarP(&a.Output, "output", "o", "text", "text or json")
 	f.StringVar(&a.LogFormat, "log-format", "text", "text or json")
-	f.StringVar(&a.LogLevel, "log-level", "warn", "debug, info, warn or error")
+	f.StringVar(&a.LogLevel, "log-level", "warn", "trace, debug, info, warn or error")
 	f.BoolVar(&a.NoProgress, "no-progress", false, "no progress bar")
 	f.BoolVar(&a.Yes, "yes", false, "do not ask; needed off a terminal where a command asks")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.setUp(cmd) }
@@ -146,7 +146,7 @@ func (a *app) setUp(cmd *cobra.Command) error {
 	}
 	level, err := zerolog.ParseLevel(a.LogLevel)
 	if err != nil {
-		errs = append(errs, migrate.Usage("usage.flag", "--log-level", fmt.Sprintf("%q is no level", a.LogLevel), "debug, info, warn or error"))
+		errs = append(errs, migrate.Usage("usage.flag", "--log-level", fmt.Sprintf("%q is no level", a.LogLevel), "trace, debug, info, warn or error"))
 	}
 	var w io.Writer = a.err
 	if a.LogFormat == "text" {

@@ -39,7 +39,7 @@ type running struct {
 
 func (p *program) start(ctx context.Context, args ...string) (*running, error) {
 	r := &running{p: p, name: args[0], begun: time.Now()}
-	r.cmd = exec.CommandContext(ctx, p.path, append(args, "-f", p.spec, "-o", "json", "--log-level", "warn")...)
+	r.cmd = exec.CommandContext(ctx, p.path, append([]string{args[0], "-f", p.spec, "-o", "json", "--log-level", "warn", "--log-format", "json"}, args[1:]...)...)
 	r.cmd.Stdout, r.cmd.Stderr, r.cmd.WaitDelay = &r.out, &r.err, 10*time.Second
 	r.cmd.Cancel = func() error { return r.cmd.Process.Signal(os.Interrupt) }
 	if err := r.cmd.Start(); err != nil {

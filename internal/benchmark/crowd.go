@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -59,10 +58,14 @@ func (w *world) startCrowd(ctx context.Context, pooler *localpg.PgBouncer, shard
 		return nil, err
 	}
 	defer func() { _ = source.Close(context.WithoutCancel(ctx)) }()
+	peopled, err := w.peopled(ctx, source, shards)
+	if err != nil {
+		return nil, err
+	}
 	for i := range clients {
 		x := &client{}
 		for n := range 2 {
-			shard := (i*2 + n) * shards / (2 * clients)
+			shard := peopled[(i*2+n)*len(peopled)/(2*clients)]
 			if err := x.adopt(ctx, source, pooler, shard, shards); err != nil {
 				return nil, err
 			}
@@ -73,6 +76,20 @@ func (w *world) startCrowd(ctx context.Context, pooler *localpg.PgBouncer, shard
 		c.group.Go(func() error { return x.work(ctx, c.stop) })
 	}
 	return c, nil
+}
+
+// peopled are the shards that have rows enough for a client.
+func (w *world) peopled(ctx context.Context, source *pgx.Conn, shards int) ([]int, error) {
+	sql := fmt.Sprintf("SELECT s FROM (SELECT %s AS s FROM block) b GROUP BY s HAVING count(*) >= %d ORDER BY s", shardsql.Expr("workspace_id", "uuid", shards), rowsEach/2)
+	rows, err := source.Query(ctx, sql)
+	if err != nil {
+		return nil, err
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowTo[int])
+	if err == nil && len(found) < 2*clients {
+		err = fmt.Errorf("only %d shards have rows enough for a client: load more rows", len(found))
+	}
+	return found, err
 }
 
 func (x *client) adopt(ctx context.Context, source *pgx.Conn, pooler *localpg.PgBouncer, shard, shards int) error {
@@ -101,9 +118,6 @@ func (x *client) adopt(ctx context.Context, source *pgx.Conn, pooler *localpg.Pg
 // work writes until the crowd is stopped. A request that fails is counted; the client
 // opens its session again, as any client does, and goes on with the next one.
 func (x *client) work(ctx context.Context, stop <-chan struct{}) error {
-	if len(x.rows) == 0 {
-		return errors.New("a client has no rows: the table is too small")
-	}
 	for n := 0; ; n++ {
 		select {
 		case <-stop:
@@ -169,7 +183,7 @@ func (c *crowd) line(name string, switches []span) switched {
 		longest := time.Duration(0)
 		for _, x := range c.clients {
 			near := 0
-			for _, r := range x.spans {
+			for _, r := range x.taken() {
 				if r.end.After(s.start) && r.start.Before(s.end) {
 					longest = max(longest, r.end.Sub(r.start))
 				}
@@ -184,7 +198,9 @@ func (c *crowd) line(name string, switches []span) switched {
 		pauses = append(pauses, max(0, (longest-usual).Seconds()*1000))
 	}
 	for _, x := range c.clients {
+		x.mu.Lock()
 		l.Failed += x.failed
+		x.mu.Unlock()
 	}
 	l.P50, l.P95, l.Max = round(pauses.median()), round(pauses.quantile(0.95)), round(pauses.quantile(1))
 	if l.N >= 100 {
@@ -193,11 +209,18 @@ func (c *crowd) line(name string, switches []span) switched {
 	return l
 }
 
+// taken is what the client has taken so far; it goes on meanwhile.
+func (x *client) taken() []span {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.spans[:len(x.spans):len(x.spans)]
+}
+
 // usual is the median of all requests.
 func (c *crowd) usual() time.Duration {
 	var all samples
 	for _, x := range c.clients {
-		for _, r := range x.spans {
+		for _, r := range x.taken() {
 			all.add(r.end.Sub(r.start))
 		}
 	}

@@ -16,10 +16,10 @@ SEED    ?= $(or $(addprefix 0x,$(shell git rev-parse --short=12 HEAD 2>/dev/null
 SEEDS   ?= 20
 
 .DEFAULT_GOAL := help
-.PHONY: help build test check lint arrows race mutants mutants-sample fmt deps demo bench chaos clean
+.PHONY: help build test check lint arrows race mutants mutants-sample fmt deps demo bench bench-cutover bench-scale bench-large bench-go chaos clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/shardctl
 	$(GO) build -o bin/shardctl ./cmd/shardctl
@@ -57,7 +57,19 @@ demo: build ## the whole journey on throw-away servers; root on Debian gets miss
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then .ci/deps postgres pgbouncer; fi
 	bin/shardctl demo
 
-bench: ## run the benchmarks
+bench: ## measure beside pipes, replication, pgcopydb and plain SQL (ROWS, ROUNDS, ONLY=regexp)
+	$(GO) run ./internal/benchmark $(if $(ROWS),-rows $(ROWS)) $(if $(ROUNDS),-rounds $(ROUNDS)) -only '$(ONLY)'
+
+bench-cutover: ## measure 100 cutovers and rollbacks beside the pooler's bare hold
+	$(GO) run ./internal/benchmark -suite cutover -rounds $(or $(ROUNDS),100) $(if $(ROWS),-rows $(ROWS))
+
+bench-scale: ## measure the journey of 480 shards on 32 databases
+	$(GO) run ./internal/benchmark -suite scale $(if $(ROWS),-rows $(ROWS))
+
+bench-large: ## measure memory and progress with 50 million narrow rows
+	$(GO) run ./internal/benchmark -suite large $(if $(ROWS),-rows $(ROWS))
+
+bench-go: ## run the Go benchmarks of the packages
 	$(GO) test -run '^$$' -bench . -timeout 60m -p 1 ./...
 
 # A seed that is given by hand is played alone.

@@ -24,6 +24,7 @@ type global struct {
 	LogLevel   string
 	NoProgress bool
 	Yes        bool
+	Pprof      string
 }
 
 // app is what every command is given.
@@ -111,6 +112,7 @@ Every command can be killed at any moment and simply run again.`,
 	f.StringVar(&a.LogFormat, "log-format", "text", "text or json")
 	f.StringVar(&a.LogLevel, "log-level", "warn", "trace, debug, info, warn or error")
 	f.BoolVar(&a.NoProgress, "no-progress", false, "no progress bar")
+	f.StringVar(&a.Pprof, "pprof", "", "serve Go's profiler on this address of this machine")
 	f.BoolVar(&a.Yes, "yes", false, "do not ask; needed off a terminal where a command asks")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.setUp(cmd) }
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -153,7 +155,10 @@ func (a *app) setUp(cmd *cobra.Command) error {
 		w = zerolog.ConsoleWriter{Out: a.err, NoColor: !isTerminal(a.err), TimeFormat: "15:04:05"}
 	}
 	a.log = zerolog.New(w).Level(level).With().Timestamp().Logger()
-	return errors.Join(errs...)
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	return a.serveProfiles()
 }
 
 // commandNeedsNoArgs turns cobra's message into a usage failure.

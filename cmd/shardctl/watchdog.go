@@ -101,7 +101,7 @@ func (s *session) startWatchdog(ctx context.Context, w cutover.Watch) (cutover.W
 	cmd := exec.Command(self, "watchdog", "--log-level", "warn", "--log-format", s.LogFormat) // not CommandContext: it outlives us
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Stderr = os.Stderr
-	cmd.Env = append(os.Environ(), "SHARDCTL_OUTPUT=text")
+	cmd.Env = append(os.Environ(), "SHARDCTL_OUTPUT=text", "SHARDCTL_PPROF=")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, fmt.Errorf("start the watchdog: %w", err)

@@ -50,6 +50,7 @@ var suites = map[string]struct {
 	"main":    {3_000_000, mainSuite},
 	"cutover": {1_000_000, cutoverSuite},
 	"scale":   {200_000, scaleSuite},
+	"large":   {50_000_000, largeSuite},
 }
 
 func run(ctx context.Context, o options) error {

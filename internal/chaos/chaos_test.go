@@ -1,27 +1,19 @@
 package main
 
 import (
-	"fmt"
-	"os"
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/shardctl/shardctl/internal/pgtest"
 )
 
-// shortSeed is a plan that takes every stage, in half a minute.
-const shortSeed = 3
+func TestMain(m *testing.M) { pgtest.Main(m) }
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if err := goleak.Find(); err != nil {
-		fmt.Fprintln(os.Stderr, "chaos: goroutines were left:", err)
-		code = max(code, 1)
-	}
-	os.Exit(code)
-}
+// shortSeed kills a command, stops one, crashes a database and cuts a connection at its
+// COMMIT, in half a minute.
+const shortSeed = 1
 
-// TestOneSeed plays a seed, with a crash, connections that are cut and a way back.
+// TestOneSeed is the short form of make chaos.
 func TestOneSeed(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
@@ -29,7 +21,7 @@ func TestOneSeed(t *testing.T) {
 	if err != nil || !rec.clean() {
 		t.Errorf("%v: %+v\n%s", err, rec, &out)
 	}
-	if rec.Faults < 3 || rec.Acknowledged < leastWrites || rec.Seeds != 1 {
+	if rec.Faults < 2 || rec.Acknowledged < leastWrites || rec.Seeds != 1 {
 		t.Errorf("%d seeds with %d faults and %d acknowledged writes prove little\n%s", rec.Seeds, rec.Faults, rec.Acknowledged, &out)
 	}
 }

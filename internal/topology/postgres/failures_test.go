@@ -2,11 +2,13 @@ package postgres_test
 
 import (
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/localpg"
 	"github.com/shardctl/shardctl/internal/pgtest"
 	"github.com/shardctl/shardctl/internal/topology/postgres"
 	"github.com/shardctl/shardctl/migrate"
@@ -148,5 +150,38 @@ func TestARowThatIsLockedIsNotWaitedForLong(t *testing.T) {
 	}
 	if err := r.Commit(t.Context(), document(t, 2, "db0")); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAServerThatDoesNotAnswerIsNotWaitedForLong(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes the connection, nobody speaks
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = silent.Close() }()
+	r := router(t, "postgres://u:pl4nted@"+silent.Addr().String()+"/routing?sslmode=disable")
+	start := time.Now()
+	if f := finding(t, r); f.ID != "router.unreachable" || strings.Contains(fmt.Sprint(f), "pl4nted") || time.Since(start) > 20*time.Second {
+		t.Errorf("after %s: %+v", time.Since(start), f)
+	}
+}
+
+func TestAStandbyIsRefused(t *testing.T) {
+	t.Parallel()
+	primary := pgtest.NewCluster(t, pgtest.ClusterOptions{})
+	standby, err := localpg.NewStandby(t.Context(), primary.Cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := standby.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	r := router(t, standby.DSN("postgres"))
+	_, err = r.Probe(t.Context(), document(t, 1, "source"), nil)
+	if f := finding(t, r); f.ID != "router.read_only" || code(err) != "router.read_only" {
+		t.Errorf("%+v; probe: %v", f, err)
 	}
 }

@@ -97,7 +97,8 @@ func (r *Router) Describe(ctx context.Context) (topology.Description, error) {
 
 // unfit makes a finding of an error.
 func (r *Router) unfit(err error) migrate.Finding {
-	f := migrate.Finding{ID: "router.unreachable", Severity: migrate.SeverityError, Object: "postgres " + r.name, Message: err.Error()}
+	fix := "bring the server up, or mend dsn in the spec"
+	f := migrate.Finding{ID: "router.unreachable", Severity: migrate.SeverityError, Object: "postgres " + r.name, Message: err.Error(), Fix: &fix}
 	var failure *migrate.Failure
 	if !errors.As(err, &failure) {
 		return f

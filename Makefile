@@ -57,8 +57,9 @@ demo: build ## the whole journey on throw-away servers; root on Debian gets miss
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then .ci/deps postgres pgbouncer; fi
 	bin/shardctl demo
 
-bench: ## measure beside pipes, replication, pgcopydb and plain SQL (ROWS, ROUNDS, ONLY=regexp)
+bench: ## measure beside pipes, replication, pgcopydb and plain SQL, and how soon 200 subscribers know (ROWS, ROUNDS, ONLY=regexp)
 	$(GO) run ./internal/benchmark $(if $(ROWS),-rows $(ROWS)) $(if $(ROUNDS),-rounds $(ROUNDS)) -only '$(ONLY)'
+	$(if $(ONLY),,$(GO) test -run '^$$' -bench Subscribers -benchtime 1x ./internal/topology/postgres)
 
 bench-cutover: ## measure 100 cutovers and rollbacks beside the pooler's bare hold
 	$(GO) run ./internal/benchmark -suite cutover -rounds $(or $(ROUNDS),100) $(if $(ROWS),-rows $(ROWS))

@@ -4,23 +4,59 @@ import (
 	"context"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/store"
 	"github.com/shardctl/shardctl/migrate"
 )
 
 // needsWrite is the outcome of a step that a dry run must not take.
 const needsWrite = "not run: needs write"
 
-// writingGates and window steps, in the order in which a switch takes them.
-var (
-	forwardWrites = []string{"take over", "gate: routers probed", "gate: reverse proven", "gate: sequence lanes", "gate: level", "pre-lock", "watchdog",
-		"pause", "lock", "drain", "sequences", "delta", "fence", "commit", "open", "flip", "read back", "resume"}
-	backWrites = []string{"take over", "gate: routers probed", "gate: sequence lanes", "gate: stray writes", "gate: level", "pre-lock", "watchdog",
-		"pause", "close", "drain", "sequences", "delta", "fence", "commit", "open", "flip", "read back", "resume"}
-)
+// planned is a step of a switch in its place. Without run it writes, and a dry run only
+// lists it.
+type planned struct {
+	name string
+	run  func(context.Context) error
+}
 
-// DryRun takes the gates that only read, in the order of the switch, and lists
-// every other step as not run. It stops at nothing: each gate's outcome is in the
-// report, and the first refusal is the error.
+// course is the steps of a switch in their order.
+func (w *window) course(d Direction) []planned {
+	routers := planned{"gate: routers", w.describeRouters}
+	blockers := planned{"gate: blockers", func(ctx context.Context) error { return w.gateBlockers(ctx, d) }}
+	verified, copied := planned{"gate: verified", w.gateVerified}, planned{"gate: copied", w.gateCopied}
+	var out []planned
+	add := func(names ...string) {
+		for _, name := range names {
+			out = append(out, planned{name: name})
+		}
+	}
+	add("take over")
+	if d == Forward {
+		out = append(out, verified, copied)
+	}
+	add("gate: capture")
+	out = append(out, routers)
+	add("gate: routers probed")
+	if d == Forward {
+		add("gate: reverse proven")
+	}
+	add("gate: sequence lanes")
+	if d == Back {
+		add("gate: stray writes")
+	}
+	out = append(out, blockers)
+	add("gate: level", "pre-lock", "watchdog", "pause")
+	if d == Forward {
+		add("lock")
+	} else {
+		add("close")
+	}
+	add("drain", "sequences", "delta", "fence", "commit", "open", "flip", "read back", "resume", "settle")
+	return out
+}
+
+// DryRun takes the gates that only read, in their places, and lists every other step as
+// not run, each with how long it took the last time. It stops at nothing: each gate's
+// outcome is in the report, and the first refusal is the error.
 func DryRun(ctx context.Context, cfg Config, d Direction) (report Report, first error) {
 	report = Report{Outcome: Nothing, Databases: cfg.databaseNames(), Steps: []Step{}}
 	w, err := openWindow(ctx, cfg, d, &report)
@@ -29,29 +65,29 @@ func DryRun(ctx context.Context, cfg Config, d Direction) (report Report, first 
 		report.Outcome = Refused
 		return report, err
 	}
-	checks := []gate{{name: "gate: blockers", run: func(ctx context.Context) error { return w.gateBlockers(ctx, d) }}, {name: "gate: routers", run: w.describeRouters}}
-	if d == Forward {
-		checks = append([]gate{{name: "gate: verified", run: w.gateVerified}, {name: "gate: copied", run: w.gateCopied}}, checks...)
+	expected, err := store.StepTimes(ctx, w.side, cfg.migration(), string(d))
+	if err != nil {
+		report.Outcome = Refused
+		return report, err
 	}
-	for _, c := range checks {
-		s := Step{Name: c.name, Started: time.Now(), Outcome: "ok"}
-		if err := c.take(ctx); err != nil {
-			s.Outcome = "failed"
-			if first == nil {
-				first, report.Outcome = err, Refused
-				reason := err.Error()
-				report.Reason = &reason
-			}
+	for _, c := range w.course(d) {
+		s := Step{Name: c.name, Started: time.Now(), Outcome: needsWrite}
+		if ms, known := expected[c.name]; known {
+			s.Expected = &ms
 		}
-		s.MS = float64(time.Since(s.Started).Microseconds()) / 1000
+		if c.run != nil {
+			s.Outcome = "ok"
+			if err := (gate{run: c.run}).take(ctx); err != nil {
+				s.Outcome = "failed"
+				if first == nil {
+					first, report.Outcome = err, Refused
+					reason := err.Error()
+					report.Reason = &reason
+				}
+			}
+			s.MS = float64(time.Since(s.Started).Microseconds()) / 1000
+		}
 		report.Steps = append(report.Steps, s)
-	}
-	writes := forwardWrites
-	if d == Back {
-		writes = backWrites
-	}
-	for _, name := range writes {
-		report.Steps = append(report.Steps, Step{Name: name, Started: time.Now(), Outcome: needsWrite})
 	}
 	return report, first
 }

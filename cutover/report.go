@@ -28,6 +28,9 @@ type Step struct {
 	Started time.Time `json:"started"`
 	MS      float64   `json:"ms"`
 	Outcome string    `json:"outcome"` // "ok", "failed", "not run: needs write"
+	// Expected is how long it took the last time, in milliseconds, by the journal; of a dry
+	// run only, and nil where it was never taken.
+	Expected *float64 `json:"expected_ms,omitempty"`
 }
 
 // Pause is how long clients waited, in milliseconds; nil is not known.

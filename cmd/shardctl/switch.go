@@ -206,13 +206,21 @@ func printReport(w io.Writer, d cutover.Direction, r cutover.Report) {
 		return
 	}
 	for _, s := range r.Steps {
-		fmt.Fprintf(w, "  %-22s %9.1f ms  %s\n", s.Name, s.MS, s.Outcome)
+		fmt.Fprintf(w, "  %-22s %9.1f ms  %s%s\n", s.Name, s.MS, s.Outcome, lastTime(s))
 	}
 	fmt.Fprintf(w, "%s %s", d, r.Outcome)
 	if r.Pause.Router != nil {
 		fmt.Fprintf(w, ", routers held for %.0f ms", *r.Pause.Router)
 	}
 	fmt.Fprintf(w, "; next: %s\n", r.Next)
+}
+
+// lastTime words what a dry run knows of a step.
+func lastTime(s cutover.Step) string {
+	if s.Expected == nil {
+		return ""
+	}
+	return fmt.Sprintf(", the last time %.1f ms", *s.Expected)
 }
 
 // extend moves the end of the rollback window.

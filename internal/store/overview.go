@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/shardctl/shardctl/internal/postgres"
 )
 
@@ -47,6 +49,24 @@ func LastPause(ctx context.Context, q postgres.Querier, migration string) (*floa
 		return nil, fmt.Errorf("read the last pause: %w", err)
 	}
 	return ms, nil
+}
+
+// StepTimes is how long each step of a command took the last time that it went well, in
+// milliseconds, by the journal.
+func StepTimes(ctx context.Context, q postgres.Querier, migration, command string) (map[string]float64, error) {
+	const sql = `SELECT DISTINCT ON (step) step, (detail->>'ms')::float8 FROM shardctl.journal
+	WHERE migration = $1 AND command = $2 AND outcome = 'ok' AND detail->>'ms' IS NOT NULL ORDER BY step, at DESC`
+	rows, err := q.Query(ctx, sql, migration, command)
+	if err != nil {
+		return nil, fmt.Errorf("read the steps of the last %s: %w", command, err)
+	}
+	times := map[string]float64{}
+	var step string
+	var ms float64
+	if _, err := pgx.ForEachRow(rows, []any{&step, &ms}, func() error { times[step] = ms; return nil }); err != nil {
+		return nil, fmt.Errorf("read the steps of the last %s: %w", command, err)
+	}
+	return times, nil
 }
 
 // ApplyRate is how fast the running catch-up brings rows into the databases, in rows a

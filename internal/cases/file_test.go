@@ -10,6 +10,8 @@ import (
 // file is one case as its file tells it.
 type file struct {
 	id, title, key, outcome, needs, role string
+	refused                              string // id and object of each finding, with ; between
+	long                                 string // why it is in the long form alone
 	setup, target                        []statement
 	before, live, after                  []statement
 }
@@ -32,7 +34,7 @@ func readFile(path string) (*file, error) {
 	_, title, _ := strings.Cut(name, "-")
 	f := &file{title: strings.ReplaceAll(title, "-", " ")}
 	sections := map[string]*[]statement{"": &f.setup, "target": &f.target, "before": &f.before, "live": &f.live, "after-cutover": &f.after}
-	heads := map[string]*string{"id": &f.id, "shard-key": &f.key, "outcome": &f.outcome, "needs": &f.needs, "role": &f.role}
+	heads := map[string]*string{"id": &f.id, "shard-key": &f.key, "outcome": &f.outcome, "needs": &f.needs, "role": &f.role, "refused": &f.refused, "long": &f.long}
 	into, session := sections[""], "A"
 	var body strings.Builder
 	flush := func() error {

@@ -9,12 +9,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// rowsOf reads the rows of a table as text, column by column, floats by their bits.
-// Long values stand for themselves by their length and hash.
+// rowsOf reads the rows of a table as text, column by column, floats by their bits, all
+// else as its type writes it: a cast may drop what it likes (char its blanks). Long
+// values stand for themselves by their length and hash.
 func rowsOf(ctx context.Context, conn *pgx.Conn, t *table, relation string) ([]string, error) {
 	parts := make([]string, len(t.columns))
 	for i, c := range t.columns {
-		value := ident(c) + "::text"
+		value := fmt.Sprintf("CASE WHEN num_nulls(%[1]s) = 0 THEN format('%%s', %[1]s) END", ident(c))
 		switch t.types[i] {
 		case "double precision":
 			value = "encode(float8send(" + ident(c) + "), 'hex')"

@@ -79,7 +79,7 @@ func (r *run) build() {
 	for _, p := range r.places() {
 		must(t, p.create(r.ctx, encodingOf(r.f)))
 	}
-	setup := newSessions(r.source.dsn(""), "")
+	setup := newSessions(r.source.dsn(""), r.sp.setup)
 	must(t, setup.run(r.ctx, r.f.setup))
 	must(t, setup.close(r.ctx))
 	must(t, r.likeTheSource())
@@ -91,11 +91,17 @@ func (r *run) build() {
 	r.app = newSessions(r.source.dsn(""), "")
 }
 
+// readTables reads the tables as they are now, those that the migration is about.
 func (r *run) readTables() {
 	r.t.Helper()
-	var err error
-	r.tables, err = readTables(r.ctx, r.source, r.f)
+	is, err := readTables(r.ctx, r.source, r.f)
 	must(r.t, err)
+	if r.spec != "" {
+		is = slices.DeleteFunc(is, func(t *table) bool {
+			return !slices.ContainsFunc(r.tables, func(known *table) bool { return known.oid == t.oid })
+		})
+	}
+	r.tables = is
 }
 
 // likeTheSource does on the databases what an operator does before: roles, extensions.
@@ -187,8 +193,9 @@ func (r *run) whole() result {
 	r.cutOver()
 	r.mustBeLevel("after the cutover")
 	r.hook(r.sp.cutOver)
-	r.do("rollback", "--yes")
+	r.turn("rollback")
 	r.mustBeLevel("after the rollback")
+	r.hook(r.sp.returned)
 	if got := r.catchup.Interrupt(r.t); got.Code != 0 && got.Code != 130 {
 		r.t.Errorf("catchup: %s", got)
 	}
@@ -426,7 +433,7 @@ func (r *run) cutOver() {
 	if r.sp.cut != nil {
 		r.sp.cut(r)
 	} else {
-		r.do("cutover", "--yes")
+		r.turn("cutover")
 	}
 	statements := r.f.after
 	if r.sp.after != nil {

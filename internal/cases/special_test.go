@@ -7,6 +7,7 @@ import (
 // special is what a case's head says in words: another role, steps of the operator,
 // faults.
 type special struct {
+	setup    string   // runs before the file's own
 	spec     []string // more lines of the spec
 	role     string   // whom shardctl is
 	grants   string   // what plan asks for that role, run on the source
@@ -23,6 +24,7 @@ type special struct {
 	verified func(*run)       // after the first clean pass
 	cut      func(*run)       // in the place of one cutover
 	cutOver  func(*run)       // after the cutover was compared
+	returned func(*run)       // after the rollback was compared
 }
 
 var specials = map[string]special{
@@ -61,6 +63,7 @@ var specials = map[string]special{
 	"H079": {keys: ", null_keys: {shard: 0}"},
 	"H082": {verified: plantedDifferences},
 	"H083": {says: "No space left on device", stuck: everyShard("DROP TRIGGER full_disk ON archive; DROP FUNCTION full_disk()")},
+	"T08":  {stuck: acknowledged(everyShard(otherPartitions)), copied: repaired},
 	"H084": {cutOver: func(r *run) {
 		must(r.t, r.source.exec(r.ctx, "ALTER DATABASE "+r.source.dbname+" SET default_transaction_read_only = on"))
 	}},
@@ -73,6 +76,10 @@ const newPartitions = `SET shardctl.applier = 'h038';
 	CREATE TABLE reading_2027 PARTITION OF reading FOR VALUES FROM ('2027-01-01') TO ('2028-01-01');
 	CREATE TABLE reading_2028 PARTITION OF reading FOR VALUES FROM ('2028-01-01') TO ('2029-01-01');
 	INSERT INTO reading SELECT * FROM moved`
+
+// otherPartitions are those that the file of detached leaves ends with.
+const otherPartitions = `ALTER TABLE reading DETACH PARTITION reading_23; DROP TABLE reading_23, reading_22;
+	CREATE TABLE reading_25 PARTITION OF reading FOR VALUES FROM ('2025-01-01') TO ('2026-01-01')`
 
 // acknowledged is DDL that was applied on all sides, and then said so.
 func acknowledged(apply func(*run)) func(*run) {

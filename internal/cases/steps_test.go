@@ -185,11 +185,29 @@ func (r *run) awaitLease() {
 // awaitSome waits until the source has a row of a kind.
 func (r *run) awaitSome(from string) {
 	r.t.Helper()
+	r.awaitAll(from, 1)
+}
+
+// awaitAll waits until the source has n rows of a kind.
+func (r *run) awaitAll(from string, n int) {
+	r.t.Helper()
 	pgtest.Eventually(r.t, binary.Patience, func() bool {
-		n, err := r.source.value(r.ctx, "SELECT count(*)::text FROM "+from)
+		there, err := r.source.value(r.ctx, fmt.Sprintf("SELECT (count(*) >= %d)::text FROM %s", n, from))
 		must(r.t, err)
-		return n != "0"
+		return there == "true"
 	})
+}
+
+// turn cuts over or rolls back. One that was given up in time, as on a machine with much
+// else to do, is run again.
+func (r *run) turn(command string) {
+	r.t.Helper()
+	for range 4 {
+		if doc := r.code([]int{0, 7}, command, "--yes"); doc["outcome"] != "aborted" {
+			return
+		}
+	}
+	r.do(command, "--yes")
 }
 
 // plantedDifferences changes four rows on the databases: verify has to find these.

@@ -146,7 +146,7 @@ func copyIn(ctx context.Context, conn *pgx.Conn, st step, n int) error {
 // endAll ends all transactions, some by a rollback: the sessions that wait go on
 // when those that they wait for have ended.
 func endAll(ctx context.Context, all []*session) {
-	for round := 0; ; round++ {
+	for deadline := time.Now().Add(patience); ; {
 		left := 0
 		for i, s := range all {
 			if !s.settle(ctx) {
@@ -162,8 +162,9 @@ func endAll(ctx context.Context, all []*session) {
 		if left == 0 {
 			return
 		}
-		if round > 1000 || ctx.Err() != nil {
-			panic(failure{fmt.Errorf("%d sessions do not end: %w", left, ctx.Err())})
+		check(ctx.Err())
+		if time.Now().After(deadline) {
+			check(fmt.Errorf("%d sessions do not end", left))
 		}
 	}
 }

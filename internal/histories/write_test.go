@@ -19,7 +19,7 @@ var writeWeights = func() map[string]int {
 	for _, often := range []string{"update block", "move block", "delete block", "insert block", "insert comment", "move comment"} {
 		out[often] = 7
 	}
-	for _, seldom := range []string{"truncate", "truncate leaf", "move many", "many events", "replica: delete block"} {
+	for _, seldom := range []string{"truncate", "truncate leaf", "move many", "many events", "rewrite", "replica: delete block"} {
 		out[seldom] = 1
 	}
 	return out
@@ -100,6 +100,9 @@ var writes = map[string]func(s step, n int, sh shape) string{
 	},
 	"truncate leaf": func(s step, n int, _ shape) string {
 		return fmt.Sprintf("TRUNCATE public.event_%d; INSERT INTO public.event VALUES (%d, %d, %d, 't%d')", s.a%2, s.b%9, s.a, s.c, n)
+	},
+	"rewrite": func(s step, _ int, _ shape) string { // the new file shows nothing to older snapshots
+		return fmt.Sprintf("ALTER TABLE public.%s ALTER body TYPE text USING body || ''", []string{"block", "comment", "reply"}[s.a%3])
 	},
 	"replica: insert": func(s step, n int, sh shape) string {
 		return asReplica(fmt.Sprintf("INSERT INTO public.comment VALUES (%d, %d, 'o%d') ON CONFLICT DO NOTHING; UPDATE public.block SET ws = %s WHERE id = %d", s.a, s.b, n, key(s.c, sh), s.b))

@@ -61,13 +61,15 @@ func run(ctx context.Context, o options, out io.Writer) (rec *record, err error)
 	if o.seed != 0 {
 		first, n = o.seed, 1
 	}
+	var plans []plan
 	for seed := first; seed < first+uint64(n); seed++ {
 		if err := ctx.Err(); err != nil {
 			return rec, err
 		}
+		plans = append(plans, planOf(seed))
 		rec.play(ctx, w, planOf(seed))
 	}
-	rec.complete(n)
+	rec.complete(plans)
 	return rec, nil
 }
 
@@ -93,13 +95,23 @@ func (r *record) play(ctx context.Context, w *world, p plan) {
 	r.say("seed %d took %.1f s, %d writes were acknowledged", p.seed, time.Since(start).Seconds(), writes)
 }
 
-// complete lists the kinds that never hit, where each was in some plan twice or more.
-func (r *record) complete(seeds int) {
-	if seeds < 2*len(kinds) {
-		return
+// enough is in how many plans a kind has to be, so that one that never hit is a fault of the
+// run and no chance.
+const enough = 3
+
+// complete lists the kinds that never hit, of those that were in enough plans.
+func (r *record) complete(plans []plan) {
+	planned := map[kind]int{}
+	for _, p := range plans {
+		if p.failover {
+			planned[failover]++
+		}
+		for _, f := range p.faults {
+			planned[f.kind]++
+		}
 	}
 	for _, k := range append(kindsOnly(), failover) {
-		if r.ByKind[k] == 0 && r.NotPossible[k] == "" {
+		if planned[k] >= enough && r.ByKind[k] == 0 && r.NotPossible[k] == "" {
 			r.Missing = append(r.Missing, k)
 		}
 	}

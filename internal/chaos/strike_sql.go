@@ -83,8 +83,8 @@ func (g *game) longTransaction(ctx context.Context, a *act) (at string, err erro
 			if c := a.main.command(); c != nil {
 				seen = a.main.args[0] + " was at work"
 			}
-		} else if names := g.look.open(ctx, "shardctl %", g.nodes()...); len(names) > 0 {
-			seen = strings.Join(names, ", ")
+		} else {
+			seen, _ = g.moment(ctx, a, g.nodes()...)
 		}
 		d := g.between(time.Second, 4*time.Second)
 		if err := pause(ctx, d); err != nil {

@@ -45,7 +45,8 @@ func newDisk(ctx context.Context, n *node) (*disk, error) {
 	}
 	out, err := exec.CommandContext(ctx, "mount", "-t", "tmpfs", "-o", "size="+diskSize, mountPrefix+strconv.Itoa(os.Getpid()), d.path()).CombinedOutput()
 	if err != nil {
-		return &disk{why: fmt.Sprintf("mount: %v: %s", err, strings.TrimSpace(string(out)))}, folder.Remove()
+		first, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+		return &disk{why: fmt.Sprintf("mount: %v: %s", err, first)}, folder.Remove()
 	}
 	if err := d.space(ctx, n); err != nil {
 		return nil, errors.Join(err, d.close())

@@ -29,14 +29,15 @@ type runner struct {
 	finished chan struct{}
 	stop     context.CancelFunc
 
-	mu     sync.Mutex
-	now    *binary.Command
-	held   bool
-	begins int
-	ends   []string // of each run, for a person
-	last   binary.Result
-	err    error
-	from   time.Time // of the time that it may take
+	mu      sync.Mutex
+	now     *binary.Command
+	held    bool
+	begins  int
+	ends    []string // of each run, for a person
+	refused int      // runs that another process's lease ended
+	last    binary.Result
+	err     error
+	from    time.Time // of the time that it may take
 }
 
 // begin starts the runner.
@@ -162,6 +163,9 @@ func (r *runner) late() bool {
 func (r *runner) judge(ctx context.Context, res binary.Result) (done bool, err error) {
 	r.mu.Lock()
 	r.last, r.ends = res, append(r.ends, brief(res))
+	if res.Code == leaseHeld {
+		r.refused++
+	}
 	held := r.held
 	r.mu.Unlock()
 	switch {
@@ -268,9 +272,21 @@ func brief(res binary.Result) string {
 	return fmt.Sprintf("%d %.300v", res.Code, doc["reason"])
 }
 
-// history is how all runs of the command ended.
+// history is how the last runs of the command ended.
 func (r *runner) history() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return strings.Join(r.ends, "; ")
+	const shown = 6
+	ends := r.ends
+	if n := len(ends) - shown; n > 0 {
+		ends = append([]string{fmt.Sprintf("%d more", n)}, ends[n:]...)
+	}
+	return strings.Join(ends, "; ")
+}
+
+// refusals is how many runs ended since another process held the lease.
+func (r *runner) refusals() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.refused
 }

@@ -199,16 +199,51 @@ func (g *game) rival(ctx context.Context, a *act) (string, error) {
 	}
 	var failed error
 	at, _ := until(ctx, a, func() (string, bool) {
-		first := r.command()
+		first, before := r.command(), r.refusals()
 		if first == nil {
 			return "", false
 		}
-		res, err := g.once(ctx, r.args...)
+		refused, err := g.compete(ctx, r, before)
 		if err != nil {
 			failed = err
 			return "", true
 		}
-		return fmt.Sprintf("%s, pid %d", strings.Join(r.args, " "), first.PID()), res.Code == 5 || r.result().Code == 5
+		return fmt.Sprintf("%s, pid %d", strings.Join(r.args, " "), first.PID()), refused
 	})
 	return at, failed
+}
+
+// leaseHeld is the exit code of the one that may not.
+const leaseHeld = 5
+
+// compete runs a runner's command beside it, until either was refused. One that got its way
+// is left to end; a catchup would not.
+func (g *game) compete(ctx context.Context, r *runner, before int) (bool, error) {
+	c, err := g.start(r.args...)
+	if err != nil {
+		return false, err
+	}
+	defer c.Kill()
+	if r.forever {
+		err := g.patiently(ctx, func() error {
+			if !c.Ended() && r.refusals() == before {
+				return errors.New("two processes catch up, and neither is refused")
+			}
+			return nil
+		})
+		if !c.Ended() {
+			_ = c.Send(syscall.SIGINT)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	limit := time.NewTimer(stuckAfter)
+	defer limit.Stop()
+	select {
+	case <-c.Done():
+		return c.Result().Code == leaseHeld || r.refusals() > before, nil
+	case <-limit.C:
+		return false, fmt.Errorf("%w: a second %s did not end: %s", errStuck, strings.Join(r.args, " "), c.Stderr())
+	}
 }

@@ -25,7 +25,8 @@
 //
 // Killed before the point of no return: the server rolls the lock transaction back, the
 // watchdog releases the routers, traffic is where it was. Killed after it: the watchdog
-// finishes, or the next run does. Killed together with its watchdog: the routers stay
+// finishes, or the next run does. Killed together with its watchdog: a watchdog on another
+// host (beside.go) does the same where one runs; else the routers stay
 // held, status says so, the next switch in either direction begins by finishing it, and
 // until then complete and abort refuse. Stopped past its deadline and woken up: the watchdog
 // has ended its sessions, those of a tick under way included, and has raised the term;

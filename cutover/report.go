@@ -57,12 +57,13 @@ type recorder struct {
 	q       postgres.Querier
 	observe func(Step)
 	report  *Report
+	about   map[string]any // of the attempt, with each beginning; nil is nothing
 }
 
 // step runs one step with a journal row before and after it. A step whose
 // beginning cannot be journaled is not taken.
 func (r *recorder) step(ctx context.Context, name string, fn func(context.Context) error) error {
-	if err := r.journal.Record(ctx, r.q, name, "started", nil); err != nil {
+	if err := r.journal.Record(ctx, r.q, name, "started", r.about); err != nil {
 		return err
 	}
 	err, journalErr := r.take(ctx, name, fn)
@@ -76,7 +77,7 @@ func (r *recorder) step(ctx context.Context, name string, fn func(context.Contex
 // not what the journal could note of it. A beginning that cannot be noted is
 // errUndone.
 func (r *recorder) decisive(ctx context.Context, name string, fn func(context.Context) error) error {
-	if err := r.journal.Record(ctx, r.q, name, "started", nil); err != nil {
+	if err := r.journal.Record(ctx, r.q, name, "started", r.about); err != nil {
 		return fmt.Errorf("%w: %w", errUndone, err)
 	}
 	err, _ := r.take(ctx, name, fn)
@@ -91,7 +92,7 @@ const journalWait = 2 * time.Second
 // to be taken even if the journal's session is gone. The report has it all the same.
 func (r *recorder) always(ctx context.Context, name string, fn func(context.Context) error) error {
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), journalWait)
-	_ = r.journal.Record(clean, r.q, name, "started", nil)
+	_ = r.journal.Record(clean, r.q, name, "started", r.about)
 	cancel()
 	err, _ := r.take(ctx, name, fn)
 	return err

@@ -58,7 +58,8 @@ func openWindow(ctx context.Context, cfg Config, command Direction, report *Repo
 		return w, err
 	}
 	report.Databases = w.cfg.databaseNames()
-	w.rec = &recorder{journal: store.NewJournal(cfg.migration(), string(command)), q: w.side, observe: cfg.Observe, report: report}
+	w.rec = &recorder{journal: store.NewJournal(cfg.migration(), string(command)), q: w.side, observe: cfg.Observe, report: report,
+		about: map[string]any{"databases": w.cfg.databaseNames(), "max_pause_ms": cfg.MaxPause.Milliseconds()}}
 	return w, nil
 }
 

@@ -31,21 +31,55 @@ type orders struct {
 }
 
 func newWatchdog(a *app) *cobra.Command {
-	return &cobra.Command{
+	var ordered bool
+	cmd := &cobra.Command{
 		Use:   "watchdog",
-		Short: "Release the routers if a switch or its process dies in the window",
-		Long: help(`Started by cutover and rollback beside themselves; it reads its orders from standard
-input. At its deadline, or when the pipe closes, it ends the command's sessions on the
-source, raises the term, and then undoes and releases, or finishes, as the source's
-ownership says. It does not cover the loss of the whole host.`,
-			`  shardctl cutover --yes      # starts one by itself`, "6"),
+		Short: "Release the routers if a switch or its host dies in the window",
+		Long: help(`Runs on another host, such as a pooler's, beside all switches of a migration, until it is
+stopped. Where a switch holds the routers and its command is gone, or does not come to an
+end, it raises the term, and then undoes and releases, or finishes, as the source's
+ownership says. Each switch also starts one of its own beside itself, which acts at once
+where only the command dies; this one covers the loss of the host that both run on.`,
+			`  shardctl watchdog -f shardctl.yaml`, "6"),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !ordered {
+				return a.watchBeside(cmd.Context())
+			}
 			// The terminal's signals are meant for the command, not for what guards it.
 			signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 			return a.guard(context.WithoutCancel(cmd.Context()), os.Stdin)
 		},
 	}
+	cmd.Flags().BoolVar(&ordered, "ordered", false, "guard one window, with orders on standard input")
+	_ = cmd.Flags().MarkHidden("ordered") // it exists
+	return cmd
+}
+
+// watchBeside waits for windows whose command and watchdog died.
+func (a *app) watchBeside(ctx context.Context) error {
+	s, err := a.open(ctx, "watchdog")
+	if err != nil {
+		return err
+	}
+	defer s.close(ctx)
+	if s.migration == nil {
+		return s.require("watchdog")
+	}
+	l, err := s.layout(ctx)
+	if err != nil {
+		return err
+	}
+	routers, closeRouters, err := s.routers(ctx)
+	defer closeRouters()
+	if err != nil {
+		return err
+	}
+	cfg := cutover.Config{Layout: l, Source: s.sourceTarget(), Databases: s.databaseTargets(), MaxPause: s.spec.Cutover.MaxPause, Routers: routers}
+	s.log.Info().Msg("watchdog waits")
+	return cutover.Beside(ctx, cfg, func(r cutover.Released) {
+		s.log.Warn().Str("command", r.Command).Strs("databases", r.Databases).Dur("held", r.Held).Err(r.Err).Msg("watchdog has ended the window")
+	})
 }
 
 func (a *app) guard(ctx context.Context, stdin io.Reader) error {
@@ -98,7 +132,7 @@ func (s *session) startWatchdog(ctx context.Context, w cutover.Watch) (cutover.W
 	if err != nil {
 		return nil, fmt.Errorf("start the watchdog: %w", err)
 	}
-	cmd := exec.Command(self, "watchdog", "--log-level", "warn", "--log-format", s.LogFormat) // not CommandContext: it outlives us
+	cmd := exec.Command(self, "watchdog", "--ordered", "--log-level", "warn", "--log-format", s.LogFormat) // not CommandContext: it outlives us
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Stderr = os.Stderr
 	cmd.Env = append(os.Environ(), "SHARDCTL_OUTPUT=text", "SHARDCTL_PPROF=")

@@ -131,6 +131,29 @@ func LeftHeld(ctx context.Context, q postgres.Querier, migration string) (comman
 	return command, nil
 }
 
+// HeldWindow is a switch that holds the routers.
+type HeldWindow struct {
+	Attempt   uuid.UUID
+	Command   string   // "" if none does
+	Databases []string // that it moves
+	MaxPause  time.Duration
+}
+
+// Held reads which switch holds the routers, as LeftHeld does.
+func Held(ctx context.Context, q postgres.Querier, migration string) (h HeldWindow, err error) {
+	if h.Command, err = LeftHeld(ctx, q, migration); err != nil || h.Command == "" {
+		return h, err
+	}
+	const sql = `SELECT attempt, ARRAY(SELECT jsonb_array_elements_text(detail->'databases')), coalesce((detail->>'max_pause_ms')::bigint, 0)
+	FROM shardctl.journal WHERE migration = $1 AND step = 'pause' AND outcome = 'started' ORDER BY at DESC LIMIT 1`
+	var ms int64
+	if err := q.QueryRow(ctx, sql, migration).Scan((*[16]byte)(&h.Attempt), &h.Databases, &ms); err != nil {
+		return h, fmt.Errorf("read journal: %w", err)
+	}
+	h.MaxPause = time.Duration(ms) * time.Millisecond
+	return h, nil
+}
+
 // SwitchTried reports whether a switch was begun at any time, and no removal after it:
 // from then on the databases have no word on how it ended.
 func SwitchTried(ctx context.Context, q postgres.Querier, migration string) (tried bool, err error) {

@@ -1,0 +1,134 @@
+package cutover
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/store"
+)
+
+const (
+	// besidePoll is how often the journal is looked at.
+	besidePoll = 200 * time.Millisecond
+	// besideGrace is how long the watchdog beside a command whose session is gone has to
+	// act first: it does so at once.
+	besideGrace = time.Second
+)
+
+// Released is what Beside tells of a window that it had to end.
+type Released struct {
+	Command   string
+	Databases []string
+	Held      time.Duration
+	Err       error // what could not be done
+}
+
+// Beside watches, from a host of its own, for windows whose command died together with the
+// watchdog beside it, as happens when their host is lost, and ends them as that watchdog
+// would: it raises the term, and undoes and releases, or finishes, as the source's owners
+// say. A window whose command lives is left alone until twice its max_pause and what a
+// finish may take are over. It runs until ctx ends.
+func Beside(ctx context.Context, cfg Config, tell func(Released)) error {
+	b := &besider{cfg: cfg, tell: tell}
+	defer b.leave(ctx)
+	for {
+		if err := b.look(ctx); err != nil && ctx.Err() == nil && !postgres.Transient(err) {
+			return err
+		}
+		if err := wait(ctx, besidePoll); err != nil {
+			return err
+		}
+	}
+}
+
+// besider is what Beside carries from look to look.
+type besider struct {
+	cfg    Config
+	tell   func(Released)
+	idle   *window // no switch is under way: only its session on the source counts
+	w      *window // of the switch that holds the routers
+	held   store.HeldWindow
+	opened time.Time // when that was seen
+	gone   time.Time // when its command was first seen to be gone; zero: it lives
+}
+
+// look looks once, and acts where that is due.
+func (b *besider) look(ctx context.Context) error {
+	if b.w == nil {
+		return b.notice(ctx)
+	}
+	held, err := store.Held(ctx, b.w.side, b.cfg.migration())
+	if err == nil && held.Attempt != b.held.Attempt {
+		b.leave(ctx) // it is over, or another one has begun
+		return nil
+	}
+	if err != nil {
+		b.w.reviveSource(ctx)
+	}
+	if !b.due(ctx, err) {
+		return nil
+	}
+	end := Released{Command: b.held.Command, Databases: b.held.Databases, Held: time.Since(b.opened)}
+	end.Err = b.w.act(ctx, Direction(b.held.Command), Backends{})
+	b.tell(end)
+	b.leave(ctx)
+	return nil
+}
+
+// notice opens the sessions that an end would need as soon as a switch holds the routers:
+// the source may be lost next.
+func (b *besider) notice(ctx context.Context) error {
+	if b.idle == nil || b.idle.side.IsClosed() {
+		conn, err := postgres.Connect(ctx, b.cfg.Source, "watchdog")
+		if err != nil {
+			return err
+		}
+		b.idle = &window{side: conn}
+	}
+	held, err := store.Held(ctx, b.idle.side, b.cfg.migration())
+	if err != nil || held.Command == "" {
+		return err
+	}
+	cfg := b.cfg
+	cfg.Only, cfg.MaxPause = held.Databases, max(held.MaxPause, cfg.MaxPause)
+	w, err := openWindow(ctx, cfg, Direction(held.Command), &Report{})
+	if err != nil {
+		w.close(ctx)
+		return err
+	}
+	w.rec.journal = store.NewJournal(cfg.migration(), "watchdog")
+	b.w, b.held, b.opened, b.gone = w, held, time.Now(), time.Time{}
+	return nil
+}
+
+// due reports whether the window has to be ended now.
+func (b *besider) due(ctx context.Context, lookErr error) bool {
+	if time.Since(b.opened) > 2*b.w.cfg.MaxPause+heldTimeout {
+		return true
+	}
+	if lookErr != nil { // whether the command lives cannot be asked
+		return time.Since(b.opened) > b.w.cfg.MaxPause+besideGrace
+	}
+	_, err := store.Holder(ctx, b.w.side, b.cfg.migration(), store.Operator)
+	if !errors.Is(err, store.ErrNotFound) {
+		b.gone = time.Time{}
+		return false
+	}
+	if b.gone.IsZero() {
+		b.gone = time.Now()
+	}
+	return time.Since(b.gone) > besideGrace
+}
+
+// leave closes the sessions of the window that was watched.
+func (b *besider) leave(ctx context.Context) {
+	if b.w != nil {
+		b.w.close(ctx)
+		b.w = nil
+	}
+	if ctx.Err() != nil && b.idle != nil {
+		postgres.CloseQuietly(ctx, b.idle.side)
+	}
+}

@@ -1,0 +1,93 @@
+package cutover_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/cutover"
+	"github.com/shardctl/shardctl/internal/store"
+)
+
+// TestAWindowWhoseHostWasLostIsEnded from another host: neither the command nor the
+// watchdog beside it is there to do it.
+func TestAWindowWhoseHostWasLostIsEnded(t *testing.T) {
+	t.Parallel()
+	for name, back := range map[string]bool{"cutover": false, "rollback": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			if back {
+				r.turn(r.forth, cutover.Done)
+			}
+			l := &latch{Router: r.cfg.Routers[0]}
+			r.cfg.Routers[0] = l
+			released := r.beside()
+			command, lease := r.lostInTheWindow(name)
+			select {
+			case end := <-released:
+				t.Fatalf("ended although its command lives: %+v", end)
+			case <-time.After(2500 * time.Millisecond): // what is tested is the time
+			}
+			term := r.source.Value(t, "SELECT min(term) FROM shardctl.ownership")
+			lease.Release(t.Context()) // as the server does when the host's sessions are gone
+			end := <-released
+			if end.Err != nil || end.Command != name || len(end.Databases) != 2 {
+				t.Errorf("%+v", end)
+			}
+			if l.held.Load() != 0 {
+				t.Error("clients are still held")
+			}
+			if got := r.source.Value(t, "SELECT min(term) FROM shardctl.ownership"); got == term {
+				t.Error("what the command still does would count")
+			}
+			r.serving(!back, back)
+			close(command)
+		})
+	}
+}
+
+// beside runs the watchdog of another host until the test ends.
+func (r *rig) beside() <-chan cutover.Released {
+	r.t.Helper()
+	released, ended := make(chan cutover.Released, 8), make(chan error, 1)
+	ctx, cancel := context.WithCancel(r.t.Context())
+	cfg := r.cfg
+	go func() { ended <- cutover.Beside(ctx, cfg, func(end cutover.Released) { released <- end }) }()
+	r.t.Cleanup(func() {
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			r.t.Errorf("the watchdog ended with %v", err)
+		}
+	})
+	return released
+}
+
+// lostInTheWindow runs a switch that stops in its window, as a frozen host does, until
+// the channel is closed. The lease is the operator's, which the command line holds.
+func (r *rig) lostInTheWindow(name string) (chan struct{}, *store.Lease) {
+	r.t.Helper()
+	inside, goOn := make(chan struct{}), make(chan struct{})
+	r.verdict.set(func(context.Context) error {
+		close(inside)
+		<-goOn
+		return errors.New("woken up")
+	})
+	lease, err := store.Acquire(r.t.Context(), r.cfg.Source, "m", store.Operator)
+	must(r.t, err)
+	cfg := r.cfg
+	cfg.MaxPause = 20 * time.Second
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if name == "cutover" {
+			_, _ = cutover.Cutover(context.Background(), cfg) // how it ends is not what is tested
+		} else {
+			_, _ = cutover.Rollback(context.Background(), cfg)
+		}
+	}()
+	r.t.Cleanup(func() { <-ended })
+	<-inside
+	return goOn, lease
+}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/shardctl/shardctl/internal/postgres"
 )
 
 // session is one of the application's.
@@ -133,6 +135,25 @@ func (s *session) finishPrepared(ctx context.Context, keep bool) {
 	s.exec(ctx, sql)
 }
 
+// letGo ends the prepared transaction from elsewhere: its session may wait for it, a
+// circle that the server does not see.
+func (s *session) letGo(ctx context.Context, keep bool) {
+	if s.prepared == "" {
+		return
+	}
+	sql := "ROLLBACK PREPARED '"
+	if keep {
+		sql = "COMMIT PREPARED '"
+	}
+	_, err := s.w.conns[0].Exec(ctx, sql+s.prepared+"'")
+	if postgres.SQLState(err) != "42704" { // it failed to be prepared, or its session is still at it
+		check(err)
+		s.prepared = ""
+	} else if s.busy == nil {
+		s.prepared = ""
+	}
+}
+
 // copyIn writes events with COPY, which no RETURNING nor ON CONFLICT helps.
 func copyIn(ctx context.Context, conn *pgx.Conn, st step, n int) error {
 	var rows strings.Builder
@@ -149,12 +170,12 @@ func endAll(ctx context.Context, all []*session) {
 	for deadline := time.Now().Add(patience); ; {
 		left := 0
 		for i, s := range all {
+			s.letGo(ctx, i%2 == 0)
 			if !s.settle(ctx) {
 				left++
 				continue
 			}
 			s.end(ctx, []string{"COMMIT", "COMMIT", "ROLLBACK"}[i%3])
-			s.finishPrepared(ctx, i%2 == 0)
 			if !s.settle(ctx) {
 				left++
 			}

@@ -178,11 +178,18 @@ func (v *Verifier) end(ctx context.Context, l *link) error {
 }
 
 // advance ends a round. A round that another process ended meanwhile stays: then
-// some keys are looked at twice.
+// some keys are looked at twice. A chain forward that was ended meanwhile stays ended;
+// one in reverse begins with its first round.
 func (v *Verifier) advance(ctx context.Context, tx pgx.Tx, l *link) error {
-	const sql = `INSERT INTO shardctl.verify_round AS r (migration, database, direction, system_identifier, snapshot, since) VALUES ($1, $2, $3, $6, $5::text::pg_snapshot, '-infinity')
-	ON CONFLICT (migration, database, direction) DO UPDATE SET snapshot = excluded.snapshot, at = clock_timestamp() WHERE r.snapshot::text = $4`
-	_, err := tx.Exec(ctx, sql, v.migration(), l.database.Name, l.direction, l.from.Snapshot, l.to.Snapshot, l.to.SystemIdentifier)
+	const move = `UPDATE shardctl.verify_round SET snapshot = $5::text::pg_snapshot, at = clock_timestamp()
+	WHERE migration = $1 AND database = $2 AND direction = $3 AND snapshot::text = $4`
+	args := []any{v.migration(), l.database.Name, l.direction, l.from.Snapshot, l.to.Snapshot}
+	tag, err := tx.Exec(ctx, move, args...)
+	if err == nil && tag.RowsAffected() == 0 && l.direction == store.Reverse {
+		const first = `INSERT INTO shardctl.verify_round (migration, database, direction, system_identifier, snapshot, since)
+		VALUES ($1, $2, $3, $4, $5::text::pg_snapshot, '-infinity') ON CONFLICT DO NOTHING`
+		_, err = tx.Exec(ctx, first, v.migration(), l.database.Name, l.direction, l.to.SystemIdentifier, l.to.Snapshot)
+	}
 	if err != nil {
 		return fmt.Errorf("end a round of %s: %w", l.database.Name, err)
 	}

@@ -82,31 +82,18 @@ func (r *run) setBackfilled(ctx context.Context) error {
 	})
 }
 
-func (r *run) complete(ctx context.Context, database string) (bool, error) {
-	missing, err := r.missing(ctx, database)
-	if err != nil || missing > 0 {
-		return false, err
-	}
-	var finished bool
-	err = r.watch.with(ctx, func(conn *pgx.Conn) error {
-		const sql = `SELECT EXISTS (SELECT FROM shardctl.backfill_mode WHERE migration = $1 AND database = $2 AND finished_at IS NOT NULL)`
-		return conn.QueryRow(ctx, sql, r.cfg.migration(), database).Scan(&finished)
-	})
-	return finished, err
-}
-
-// missing counts the chunks that a database lacks.
-func (r *run) missing(ctx context.Context, database string) (missing int, err error) {
+func (r *run) complete(ctx context.Context, database string) (there bool, err error) {
 	err = r.databases[database].with(ctx, func(conn *pgx.Conn) error {
-		return r.watch.with(ctx, func(source *pgx.Conn) (err error) {
-			missing, err = Missing(ctx, source, conn, r.cfg.migration())
+		return r.watch.with(ctx, func(source *pgx.Conn) error {
+			lacks, err := Lacking(ctx, source, conn, r.cfg.migration(), database)
+			there = lacks == ""
 			return err
 		})
 	})
 	if err != nil {
-		return 0, fmt.Errorf("database %s: %w", database, err)
+		return false, fmt.Errorf("database %s: %w", database, err)
 	}
-	return missing, nil
+	return there, nil
 }
 
 func (r *run) markFinished(ctx context.Context, database string) error {

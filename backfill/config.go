@@ -45,6 +45,8 @@ const (
 	measureStale   = 5 * time.Second // older measurements count as none
 	lockWait       = 500 * time.Millisecond
 	chunkTries     = 10 // re-reads and conflicts before a chunk goes back to the queue
+
+	conflictWait = 100 * time.Millisecond // longer each time: 4.5 s in all, many ticks
 )
 
 func (c *Config) complete() error {

@@ -118,7 +118,7 @@ func (d *delivery) write(ctx context.Context, database string) error {
 		}
 		signals.on(signals.Committed, d.job.chunk, database)
 		return nil
-	case errors.Is(err, errAgain), ctx.Err() != nil:
+	case errors.Is(err, errAgain), errors.Is(err, errConflict), ctx.Err() != nil:
 		return err
 	}
 	if err := d.worker.run.outages.note(database, err); err != nil {

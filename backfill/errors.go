@@ -12,6 +12,9 @@ var (
 	errAgain = errors.New("the chunk must be read again")
 	// errVoid: the chunk's plan is no longer valid.
 	errVoid = errors.New("the chunk's plan was replaced")
+	// errConflict: a unique index other than the key forbids a row beside one that
+	// catch-up has not brought up to date yet.
+	errConflict = errors.New("a row stands in the way of one that was copied")
 )
 
 // rewritten says that a relation no longer has the file that was planned.

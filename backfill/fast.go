@@ -61,6 +61,13 @@ func situation(ctx context.Context, q postgres.Querier, l *layout.Layout, databa
 	if err := q.QueryRow(ctx, anyRow(targets(l, database))).Scan(&s.HasRows); err != nil {
 		return s, fmt.Errorf("look for rows on %s: %w", database, err)
 	}
+	// A primary key that a foreign key needs cannot be dropped, and a unique index may
+	// refuse rows of different snapshots, which ticks that wait would never set right.
+	const indexed = `SELECT EXISTS (SELECT FROM pg_index WHERE indrelid = ANY ($1::text[]::regclass[]) AND indisunique AND NOT indisprimary)
+	OR EXISTS (SELECT FROM pg_constraint WHERE contype = 'f' AND confrelid = ANY ($1::text[]::regclass[]))`
+	if err := q.QueryRow(ctx, indexed, targets(l, database)).Scan(&s.Indexed); err != nil {
+		return s, fmt.Errorf("look for indexes on %s: %w", database, err)
+	}
 	return s, nil
 }
 

@@ -19,6 +19,7 @@ func TestFast(t *testing.T) {
 		scenario{"AFastGrowingLogMakesTheChoiceLive", testAFastGrowingLogMakesTheChoiceLive},
 		scenario{"FastGivesWayWhenTheLogFills", testFastGivesWayWhenTheLogFills},
 		scenario{"AChunkReadBeforeTheCopyBeganAnewIsThrownAway", testAChunkReadBeforeTheCopyBeganAnewIsThrownAway},
+		scenario{"AChunkFromBeforeTheStartIsReadAgain", testAChunkFromBeforeTheStartIsReadAgain},
 	)
 }
 
@@ -147,6 +148,32 @@ func testAChunkReadBeforeTheCopyBeganAnewIsThrownAway(t *testing.T, p *pool) {
 			if db.Value(t, "SELECT plan FROM shardctl.control") == "1" && n != "0" {
 				t.Errorf("%s has %s rows that were gone before its copy began", d, n)
 			}
+		}
+	}
+}
+
+// A held database that was started anew counts tombstones as pruned up to the marker of
+// its start: what a replica that lags, or a worker that hung, had read before is read again.
+func testAChunkFromBeforeTheStartIsReadAgain(t *testing.T, p *pool) {
+	f := p.fixture(t, blocks(500))
+	cfg := f.live(1000)
+	cfg.Mode = backfill.Fast
+	var opened atomic.Int32
+	cfg.OnOpened(func(backfill.Chunk) { opened.Add(1) })
+	var started string
+	cfg.OnBefore(first(func(_ backfill.Chunk, d string) {
+		started = d
+		f.source.Exec(t, `DELETE FROM block WHERE id <= 20;
+			INSERT INTO shardctl.marker (id, migration, tick, snapshot, lsn) VALUES (gen_random_uuid(), 'm', 1000, pg_current_snapshot(), pg_current_wal_insert_lsn())`)
+		f.databases[d].Exec(t, "UPDATE shardctl.pruned SET through = 1000")
+	}))
+	f.run(t, cfg)
+	if opened.Load() != 2 {
+		t.Errorf("the chunk was read %d times", opened.Load())
+	}
+	for _, loc := range f.l.Locations(f.l.Tables[0], started) {
+		if n := f.databases[started].Value(t, "SELECT count(*) FROM "+f.l.QualifiedTarget(f.l.Tables[0], loc)+" WHERE id <= 20"); n != "0" {
+			t.Errorf("%s has %s rows that were gone before its start", started, n)
 		}
 	}
 }

@@ -61,6 +61,51 @@ func chunkKeys(ctx context.Context, q postgres.Querier, sql, migration string) (
 	return out, nil
 }
 
+// Lacking says what a database's copy lacks: chunks, or what follows them; "" if it is
+// whole.
+func Lacking(ctx context.Context, source, database postgres.Querier, migration, name string) (string, error) {
+	missing, err := Missing(ctx, source, database, migration)
+	if err != nil {
+		return "", err
+	}
+	if missing > 0 {
+		return "its ledger lacks chunks: it was started anew, or has failed over and lost them", nil
+	}
+	var finished bool
+	const sql = `SELECT EXISTS (SELECT FROM shardctl.backfill_mode WHERE migration = $1 AND database = $2 AND finished_at IS NOT NULL)`
+	if err := source.QueryRow(ctx, sql, migration, name).Scan(&finished); err != nil {
+		return "", fmt.Errorf("read the backfill's modes: %w", err)
+	}
+	if !finished {
+		return "what follows the copy was not made", nil
+	}
+	return "", nil
+}
+
+// Unfinished are the databases, in order, whose copy was begun and is not whole yet, by
+// what the source knows of it.
+func Unfinished(ctx context.Context, source postgres.Querier, migration string) ([]string, error) {
+	rows, err := source.Query(ctx, `SELECT database FROM shardctl.backfill_mode WHERE migration = $1 AND finished_at IS NULL ORDER BY database`, migration)
+	if err != nil {
+		return nil, fmt.Errorf("read the backfill's modes: %w", err)
+	}
+	out, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("read the backfill's modes: %w", err)
+	}
+	return out, nil
+}
+
+// Reopen notes on the source, before a database is emptied, that it has to be copied and
+// finished again.
+func Reopen(ctx context.Context, source postgres.Querier, migration, database string) error {
+	const sql = `UPDATE shardctl.backfill_mode SET finished_at = NULL WHERE migration = $1 AND database = $2`
+	if _, err := source.Exec(ctx, sql, migration, database); err != nil {
+		return fmt.Errorf("note that %s is to be copied anew: %w", database, err)
+	}
+	return nil
+}
+
 // reconcile sets the queue right by what the databases' ledgers say: a chunk that
 // a database lacks is pending there, one that it has is not. It gives the number
 // of chunks that a database of this run lacks. Chunks that are being copied are

@@ -20,6 +20,7 @@ type Situation struct {
 	HasRows      bool  // in one of our tables
 	HasLedger    bool  // a chunk was copied already
 	Owns         bool  // it owns its shards
+	Indexed      bool  // unique indexes or foreign keys stand: it was copied before, and emptied
 	Bytes        int64 // to copy, of all databases together; 0 is unknown
 	LogPerSecond int64 // bytes by which the logs grow; 0 is unknown
 	LogSoftLimit int64
@@ -52,6 +53,8 @@ func (s Situation) notFast() string {
 		return "part of it is copied already"
 	case s.HasRows:
 		return "it has rows already"
+	case s.Indexed:
+		return "unique indexes or foreign keys stand beside its primary keys"
 	}
 	return ""
 }

@@ -91,8 +91,8 @@ func (r *run) doneBefore(ctx context.Context, phase migrate.Phase) (bool, error)
 		return false, nil
 	}
 	for _, name := range r.cfg.Only {
-		missing, err := r.missing(ctx, name)
-		if err != nil || missing > 0 {
+		there, err := r.complete(ctx, name)
+		if err != nil || !there {
 			return false, err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	_ "embed" // the query
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -65,12 +66,17 @@ func ReadStatus(ctx context.Context, source postgres.Querier, spec *migrate.Spec
 	if err := s.readModes(ctx, source, spec.Migration); err != nil {
 		return s, fmt.Errorf("read the backfill's modes: %w", err)
 	}
-	past := m.Phase == migrate.Backfilled || m.Phase == migrate.PartlyCutOver || m.Phase == migrate.CutOver ||
-		m.Phase == migrate.RolledBack || m.Phase == migrate.Completed
+	past := s.allFinished() && (m.Phase == migrate.Backfilled || m.Phase == migrate.PartlyCutOver || m.Phase == migrate.CutOver ||
+		m.Phase == migrate.RolledBack || m.Phase == migrate.Completed)
 	if err := s.readTables(ctx, source, spec, past); err != nil {
 		return s, fmt.Errorf("read the backfill's progress: %w", err)
 	}
 	return s, nil
+}
+
+// allFinished reports whether no database is being copied, for the first time or anew.
+func (s *Status) allFinished() bool {
+	return !slices.ContainsFunc(s.Modes, func(m ModeStatus) bool { return !m.Finished })
 }
 
 func (s *Status) readModes(ctx context.Context, source postgres.Querier, migration string) error {

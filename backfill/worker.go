@@ -109,16 +109,23 @@ func (p *progress) add(list *[]string, database string) {
 }
 
 // tries reads and writes a chunk until every wanted database has it or is out of
-// reach. It is read again where the note became too old.
+// reach. It is read again where the note became too old, and a little later where a row
+// stands in the way that a tick takes away: unique indexes stand while a database is
+// copied anew.
 func (w *worker) tries(ctx context.Context, c *Chunk, p *progress) error {
 	var err error
 	for try := range chunkTries {
+		if errors.Is(err, errConflict) {
+			if err := sleep(ctx, time.Duration(try)*conflictWait); err != nil {
+				return err
+			}
+		}
 		if try > 0 {
 			if err = w.again(ctx, c); err != nil {
 				return err
 			}
 		}
-		if err = w.attempt(ctx, *c, p); !errors.Is(err, errAgain) {
+		if err = w.attempt(ctx, *c, p); !errors.Is(err, errAgain) && !errors.Is(err, errConflict) {
 			return err
 		}
 	}

@@ -87,7 +87,7 @@ func (w *writer) write(ctx context.Context, j job) error {
 		}
 		look = true
 	}
-	return err
+	return fmt.Errorf("%w: %w", errConflict, err)
 }
 
 // attempt is one transaction; the order of its locks (control row, pruning, table,
@@ -105,6 +105,9 @@ func (w *writer) attempt(ctx context.Context, tx pgx.Tx, j job, look bool) error
 	}
 	if there, err := w.inLedger(ctx, tx, j.chunk); err != nil || there {
 		return err // another worker had it
+	}
+	if err := w.judgeable(ctx, tx, j.chunk); err != nil {
+		return err
 	}
 	var tombs bool
 	if !control.Held {
@@ -126,17 +129,24 @@ func (w *writer) attempt(ctx context.Context, tx pgx.Tx, j job, look bool) error
 // looked: what it read may be older than the held position.
 var errGeneration = fmt.Errorf("the database's copy began anew: %w", errAgain)
 
-// guard locks the table's pruning and ticks out, and refuses a note that can no
-// longer be judged. It reports whether tombstones later than the note exist.
-func (w *writer) guard(ctx context.Context, tx pgx.Tx, c Chunk) (tombs bool, err error) {
+// judgeable locks the table's pruning out, and refuses a note that can no longer be
+// judged: it is older than the tombstones, or than the tick with which the database was
+// started anew.
+func (w *writer) judgeable(ctx context.Context, tx pgx.Tx, c Chunk) error {
 	var through int64
 	const pruned = `SELECT through FROM shardctl.pruned WHERE migration = $1 AND table_no = $2 FOR SHARE`
 	if err := tx.QueryRow(ctx, pruned, w.migration, c.Table.No).Scan(&through); err != nil {
-		return false, fmt.Errorf("lock pruning of %s: %w", c.Table.Name(), err)
+		return fmt.Errorf("lock pruning of %s: %w", c.Table.Name(), err)
 	}
 	if c.Note < through {
-		return false, fmt.Errorf("tombstones of %s are pruned through tick %d, the note is %d: %w", c.Table.Name(), through, c.Note, errAgain)
+		return fmt.Errorf("tombstones of %s are pruned through tick %d, the note is %d: %w", c.Table.Name(), through, c.Note, errAgain)
 	}
+	return nil
+}
+
+// guard locks the table's ticks out. It reports whether tombstones later than the note
+// exist.
+func (w *writer) guard(ctx context.Context, tx pgx.Tx, c Chunk) (tombs bool, err error) {
 	if err := store.LockTableShared(ctx, tx, w.migration, c.Table.No); err != nil {
 		return false, err
 	}

@@ -215,43 +215,53 @@ func readPresent(ctx context.Context, q postgres.Querier) (present, error) {
 	return p, err
 }
 
-// checkLog makes sure that the log still reaches back to a position: the same
-// server, its marker there, nothing truncated beyond it, no gap declared.
+// checkLog makes sure that the log still reaches back to a position.
 func checkLog(ctx context.Context, q postgres.Querier, migration, database string, d store.Direction, pos store.Position, id postgres.Identity) error {
+	reason, err := lost(ctx, q, migration, database, d, pos, id)
+	if err != nil || reason == "" {
+		return err
+	}
+	return gapFailure(database, d, reason)
+}
+
+// lost says why a log does not reach back to a position: it is another server's, the
+// position's marker is not there, something beyond it was truncated, or a gap is
+// declared. "" if it does.
+func lost(ctx context.Context, q postgres.Querier, migration, database string, d store.Direction, pos store.Position, id postgres.Identity) (reason string, err error) {
 	if id.SystemIdentifier != pos.SystemIdentifier {
-		return gapFailure(database, d, fmt.Sprintf("the log belongs to server %s, the position to %s", id.SystemIdentifier, pos.SystemIdentifier))
+		return fmt.Sprintf("the log belongs to server %s, the position to %s", id.SystemIdentifier, pos.SystemIdentifier), nil
 	}
 	const sql = `SELECT (SELECT string_agg(DISTINCT snapshot::text, ' ') FROM shardctl.low_water WHERE migration = $1),
 	(SELECT reason FROM shardctl.gap WHERE migration = $1 AND database = $2 AND direction = $3)`
 	var marks, gap *string
 	if err := q.QueryRow(ctx, sql, migration, database, d).Scan(&marks, &gap); err != nil {
-		return fmt.Errorf("check the log of %s: %w", database, err)
+		return "", fmt.Errorf("check the log of %s: %w", database, err)
 	}
 	if gap != nil {
-		return gapFailure(database, d, *gap)
+		return *gap, nil
 	}
 	there, err := store.MarkerExists(ctx, q, pos.Marker, pos.Snapshot)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if !there {
-		return gapFailure(database, d, "the server went back in time: it does not hold the marker of tick "+fmt.Sprint(pos.Tick))
+		return "the server went back in time: it does not hold the marker of tick " + fmt.Sprint(pos.Tick), nil
 	}
 	if marks == nil {
-		return nil
+		return "", nil
 	}
 	at, err := parseSnapshot(pos.Snapshot)
 	if err != nil {
-		return err
+		return "", err
 	}
 	for _, text := range strings.Fields(*marks) {
 		mark, err := parseSnapshot(text)
 		if err != nil {
-			return err
+			return "", err
 		}
 		if !at.includes(mark) {
-			return gapFailure(database, d, "a segment that reached "+text+" is truncated, the position is "+pos.Snapshot)
+			return "a segment that reached " + text + " is truncated, the position is " + pos.Snapshot, nil
 		}
 	}
-	return nil
+	return "", nil
 }

@@ -79,23 +79,12 @@ func (s Side) Stopped(ctx context.Context, q postgres.Querier) (bool, error) {
 // nobody: only a verification finds it.
 func (s Side) Resume(ctx context.Context, conn *pgx.Conn) error {
 	err := postgres.WithTx(ctx, conn, pgx.TxOptions{}, func(tx pgx.Tx) error {
-		var functions []ddl.Statement
-		for _, t := range s.Tables() {
-			active, err := s.lockSegment(ctx, tx, t)
-			if err != nil {
-				return err
-			}
-			is, err := s.readLog(ctx, tx, t)
-			if err != nil {
-				return err
-			}
-			if !s.stopped(t, is) {
-				continue
-			}
-			if err := s.refuseGap(ctx, tx, t); err != nil {
-				return err
-			}
-			functions = append(functions, s.functionsDDL(t, active)...)
+		functions, tables, err := s.stoppedTables(ctx, tx)
+		if err != nil || len(tables) == 0 {
+			return err
+		}
+		if err := s.refuseGap(ctx, tx); err != nil {
+			return err
 		}
 		return ddl.Exec(ctx, tx, functions)
 	})

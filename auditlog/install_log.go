@@ -110,7 +110,7 @@ func (in *installer) ensureLog(ctx context.Context, t *layout.Table) (bool, erro
 			return err
 		}
 		if in.side.stopped(t, is) {
-			if err := in.side.refuseGap(ctx, tx, t); err != nil {
+			if err := in.side.refuseGap(ctx, tx); err != nil {
 				return err
 			}
 		}

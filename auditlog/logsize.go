@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/shardctl/shardctl/internal/ddl"
-	"github.com/shardctl/shardctl/internal/layout"
 	"github.com/shardctl/shardctl/internal/logschema"
 	"github.com/shardctl/shardctl/internal/postgres"
 )
@@ -168,7 +167,7 @@ func (s Side) Backlog(ctx context.Context, q postgres.Querier, position string, 
 }
 
 // refuseGap refuses to go on capturing while a gap of this side's log stands.
-func (s Side) refuseGap(ctx context.Context, q postgres.Querier, t *layout.Table) error {
+func (s Side) refuseGap(ctx context.Context, q postgres.Querier) error {
 	gaps, err := LoadGaps(ctx, q, s.migration())
 	if err != nil {
 		return err

@@ -43,7 +43,7 @@ const gapCode = "gap"
 // gapFailure is the clear stop where entries are lost to a database: it is never
 // bridged, the database is copied anew.
 func gapFailure(database string, d store.Direction, reason string) error {
-	hint := "its copy must start over: run shardctl abort and begin anew"
+	hint := "its copy must start over: run shardctl prepare --database " + database
 	if d == store.Reverse {
 		hint = "what it wrote since cannot be brought back by the log; the shards stay where they are"
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/shardctl/shardctl/internal/ddl"
 	"github.com/shardctl/shardctl/internal/layout"
 	"github.com/shardctl/shardctl/internal/postgres"
-	"github.com/shardctl/shardctl/internal/store"
 	"github.com/shardctl/shardctl/migrate"
 )
 
@@ -181,14 +180,4 @@ func (s Side) EndGap(ctx context.Context, conn *pgx.Conn, database string) error
 		return fmt.Errorf("end the gap of %s: %w", database, err)
 	}
 	return nil
-}
-
-// Lost says why a database's position in this side's log cannot be gone on from: entries
-// that it has not seen are lost. "" if it can.
-func (s Side) Lost(ctx context.Context, q postgres.Querier, database string, p store.Position) (reason string, err error) {
-	id, err := postgres.ReadIdentity(ctx, q)
-	if err != nil {
-		return "", err
-	}
-	return lost(ctx, q, s.migration(), database, s.Direction(), p, id)
 }

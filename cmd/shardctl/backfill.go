@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,6 +34,7 @@ deleted meanwhile is never overwritten. Any number of processes share the work; 
 that a database's ledger has is not copied again. It waits for a running catchup at its end.`,
 			`  shardctl backfill
   shardctl backfill --workers 4 --mode live
+  shardctl backfill --database db0  # the others another time
   shardctl backfill --pause        # all running backfills stop taking chunks
   shardctl backfill --resume`, "4"),
 		Args: noArgs,
@@ -42,8 +44,6 @@ that a database's ledger has is not copied again. It waits for a running catchup
 				return migrate.Usage("usage.flag", "--pause, --resume", "only one of them can be given", "")
 			case o.Pause || o.Resume:
 				return a.holdBackfill(cmd.Context(), o.Pause)
-			case len(o.Databases) > 0:
-				return migrate.Usage("usage.not_yet", "--database", "copying to single databases is not supported yet", "leave it out")
 			}
 			return a.backfill(cmd.Context(), o)
 		},
@@ -51,7 +51,7 @@ that a database's ledger has is not copied again. It waits for a running catchup
 	f := cmd.Flags()
 	f.IntVar(&o.Workers, "workers", 0, "chunks at a time (default: from the machine's processors)")
 	f.StringVar(&o.Mode, "mode", "", "live or fast (default: chosen for each database)")
-	f.StringSliceVar(&o.Databases, "database", nil, "only the named databases (not yet)")
+	f.StringSliceVar(&o.Databases, "database", nil, "only to the named databases (may be repeated; commas)")
 	f.BoolVar(&o.Pause, "pause", false, "stop all running backfills from taking chunks")
 	f.BoolVar(&o.Resume, "resume", false, "let them go on")
 	return cmd
@@ -63,7 +63,7 @@ func (a *app) holdBackfill(ctx context.Context, pause bool) error {
 		return err
 	}
 	defer s.close(ctx)
-	if err := s.require("backfill --pause", migrate.Installed, migrate.Backfilling); err != nil {
+	if err := s.require("backfill --pause", copyPhases...); err != nil {
 		return err
 	}
 	if err := backfill.SetPaused(ctx, s.source, s.spec.Migration, pause, store.Myself().OSUser); err != nil {
@@ -78,11 +78,17 @@ func (a *app) backfill(ctx context.Context, o backfillOptions) error {
 		return err
 	}
 	defer s.close(ctx)
-	if s.phase() == migrate.Backfilled {
-		return s.finished(nothingToDo)
-	}
-	if err := s.require("backfill", migrate.Installed, migrate.Backfilling); err != nil {
+	if err := s.knownDatabases(o.Databases); err != nil {
 		return err
+	}
+	if err := s.require("backfill", copyPhases...); err != nil {
+		return err
+	}
+	if o.Databases, err = s.toCopy(ctx, o.Databases); err != nil {
+		return err
+	}
+	if len(o.Databases) == 0 {
+		return s.copied(ctx, nothingToDo)
 	}
 	l, err := s.layout(ctx)
 	if err != nil {
@@ -97,14 +103,67 @@ func (a *app) backfill(ctx context.Context, o backfillOptions) error {
 	if err != nil {
 		return err
 	}
-	return s.finished("done")
+	return s.copied(ctx, "done")
+}
+
+// copied ends a backfill, which may have left out databases.
+func (s *session) copied(ctx context.Context, outcome string) error {
+	next, err := s.nextCopy(ctx)
+	if err != nil {
+		return err
+	}
+	return s.finishedNext(outcome, next)
+}
+
+// copyPhases are those in which there may be something to copy. Once the copy is whole that
+// is only a database that was started anew.
+var copyPhases = []migrate.Phase{migrate.Installed, migrate.Backfilling, migrate.Backfilled, migrate.PartlyCutOver, migrate.RolledBack}
+
+// toCopy gives the databases, of those named or of all, that a backfill has to do with.
+func (s *session) toCopy(ctx context.Context, only []string) ([]string, error) {
+	switch s.phase() {
+	case migrate.Installed, migrate.Backfilling:
+		if len(only) == 0 {
+			only = s.spec.DatabaseNames()
+		}
+		return only, nil
+	}
+	owners, err := s.owners(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, o := range owners {
+		if o.Owner != store.OwnerSource || len(only) > 0 && !slices.Contains(only, o.Database) {
+			continue
+		}
+		lacks, err := s.lacking(ctx, o.Database)
+		if err != nil {
+			return nil, err
+		}
+		if lacks != "" {
+			out = append(out, o.Database)
+		}
+	}
+	return out, nil
+}
+
+// lacking asks a database's own ledger what its copy lacks; "" if it is whole.
+func (s *session) lacking(ctx context.Context, database string) (string, error) {
+	d, _ := s.spec.Database(database)
+	conn, err := postgres.Connect(ctx, postgres.Target{Name: database, DSN: d.DSN}, "copy")
+	if err != nil {
+		return "", err
+	}
+	defer postgres.CloseQuietly(ctx, conn)
+	return backfill.Lacking(ctx, s.source, conn, s.spec.Migration, database)
 }
 
 func (s *session) copyRows(ctx context.Context, l *layout.Layout, o backfillOptions) error {
 	b := s.bar(-1, "backfill")
 	defer b.finish()
 	defer s.follow(ctx, b)()
-	cfg := backfill.Config{Source: s.sourceTarget(), Databases: s.databaseTargets(), Layout: l, Workers: o.Workers, Mode: backfill.Mode(o.Mode),
+	cfg := backfill.Config{Source: s.sourceTarget(), Databases: s.databaseTargets(), Layout: l, Only: o.Databases, Workers: o.Workers, Mode: backfill.Mode(o.Mode),
 		Finisher: s.finisher(l), Events: s.backfillEvents(b)}
 	if s.spec.Source.ReadDSN != "" {
 		cfg.Read = &postgres.Target{Name: "replica", DSN: s.spec.Source.ReadDSN}

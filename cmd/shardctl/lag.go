@@ -100,10 +100,12 @@ func (s *session) lagOf(ctx context.Context, l *layout.Layout, d *databaseStatus
 
 // gapOverview names the way on where a copy has to start over.
 func (s *session) gapOverview(_ context.Context, doc *statusDocument) error {
+	var gaps []string
 	for _, d := range doc.Databases {
 		if d.gap != nil && d.Owner == store.OwnerSource {
-			doc.Next = "shardctl abort"
+			gaps = append(gaps, d.Name)
 		}
 	}
+	doc.Next = nextAnew(gaps, doc.Next)
 	return nil
 }

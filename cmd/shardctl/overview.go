@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -218,5 +219,10 @@ func (s *session) copyOverview(ctx context.Context, doc *statusDocument) error {
 		return err
 	}
 	doc.Backfill = b
+	for _, d := range doc.Databases {
+		if d.Owner == store.OwnerSource && slices.ContainsFunc(b.Modes, func(m backfill.ModeStatus) bool { return m.Database == d.Name && !m.Finished }) {
+			doc.Next = "shardctl backfill"
+		}
+	}
 	return nil
 }

@@ -27,18 +27,21 @@ func newPrepare(a *app) *cobra.Command {
 		Long: help(`Runs the preflight checks of plan and stops if one blocks. Then makes the state on the
 source and, on every database, the schemas, types, functions, tables and primary keys of
 the spec's tables, closed to the application until cutover. Each object is registered
-before it is created, so the command can be killed and run again.`,
+before it is created, so the command can be killed and run again. With --database it starts
+databases anew whose copy cannot be gone on with, since the log has lost what they have not
+seen: they are emptied, and copied by the next backfill. One that owns its shards is refused.`,
 			`  shardctl prepare
+  shardctl prepare --yes --database db0,db1     # after a gap
   shardctl prepare -o json`, "4", "5"),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(only) > 0 {
-				return migrate.Usage("usage.not_yet", "--database", "starting a single database anew is not supported yet", "abort and begin anew")
+				return a.restart(cmd.Context(), only)
 			}
 			return a.prepare(cmd.Context())
 		},
 	}
-	cmd.Flags().StringSliceVar(&only, "database", nil, "start the named database anew after a gap (not yet)")
+	cmd.Flags().StringSliceVar(&only, "database", nil, "start the named databases anew after a gap (may be repeated; commas)")
 	return cmd
 }
 
@@ -49,8 +52,10 @@ type done struct {
 	Next  string        `json:"next"`
 }
 
-func (s *session) finished(outcome string) error {
-	d := done{Phase: s.phase(), Done: outcome, Next: s.phase().Next()}
+func (s *session) finished(outcome string) error { return s.finishedNext(outcome, s.phase().Next()) }
+
+func (s *session) finishedNext(outcome, next string) error {
+	d := done{Phase: s.phase(), Done: outcome, Next: next}
 	return s.print(d, func(w io.Writer) {
 		if outcome == nothingToDo {
 			fmt.Fprintln(w, nothingToDo)

@@ -59,17 +59,11 @@ func (s *session) dryRun(ctx context.Context, d cutover.Direction, cfg cutover.C
 type wholeCopy struct{ s *session }
 
 func (c wholeCopy) Whole(ctx context.Context, database string) error {
-	d, _ := c.s.spec.Database(database)
-	conn, err := postgres.Connect(ctx, postgres.Target{Name: database, DSN: d.DSN}, "cutover")
-	if err != nil {
+	lacks, err := c.s.lacking(ctx, database)
+	if err != nil || lacks == "" {
 		return err
 	}
-	defer postgres.CloseQuietly(ctx, conn)
-	missing, err := backfill.Missing(ctx, c.s.source, conn, c.s.spec.Migration)
-	if err != nil || missing == 0 {
-		return err
-	}
-	return migrate.Refuse("backfill.incomplete", database, "its ledger lacks chunks that were copied: it may have failed over", "run shardctl backfill")
+	return migrate.Refuse("backfill.incomplete", database, lacks, "run shardctl backfill")
 }
 
 // finisher makes what follows a copy.

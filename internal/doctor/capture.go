@@ -139,7 +139,11 @@ func (e *Exam) position(ctx context.Context, name string, d store.Direction, wri
 	case p.SystemIdentifier != id.SystemIdentifier:
 		e.add(Broken, "position", object, "check the DSN", "it is of the server with system identifier %s, this is %s", p.SystemIdentifier, id.SystemIdentifier)
 	case !there:
-		e.add(Broken, "position", object, "the log's side went back in time: the database has to be copied anew", "the marker of tick %d is not found on the side whose log it speaks of", p.Tick)
+		fix := "the log's side went back in time: the shards stay where they are"
+		if d == store.Forward {
+			fix = "the source went back in time: shardctl prepare --database " + name + " copies it anew"
+		}
+		e.add(Broken, "position", object, fix, "the marker of tick %d is not found on the side whose log it speaks of", p.Tick)
 	default:
 		e.add(OK, "position", object, "", "tick %d, its marker is found; timeline %d, now %d", p.Tick, p.Timeline, id.Timeline)
 	}

@@ -34,7 +34,7 @@ func TestStatusNamesAGap(t *testing.T) {
 	gapped(false, "capture.lag_seconds")
 	forget(w.sourceDSN())
 	gapped(true, "capture.lag_seconds")
-	if next := text(w.must(t, "status"), "next"); next != "shardctl abort" {
+	if next := text(w.must(t, "status"), "next"); next != "shardctl prepare --database db0,db1" {
 		t.Errorf("next is %s", next)
 	}
 	recall(w.sourceDSN())

@@ -45,7 +45,7 @@ func (g guard) apply(content string) (string, error) {
 
 // all are the guards, in the order of a migration.
 func all() []guard {
-	return slices.Concat(captureGuards, applyGuards, copyGuards, verifyGuards, switchGuards)
+	return slices.Concat(captureGuards, applyGuards, copyGuards, restartGuards, verifyGuards, switchGuards)
 }
 
 // noOp takes nothing away: it must survive.

@@ -44,6 +44,8 @@
 //   - A delete that is issued leaves a tombstone, hit or not.
 //   - On the way back only rows of the database's own shards are touched: what the
 //     stored row's location or a unique value forbids is parked.
+//   - No tick goes on over a gap. One of a database that owns nothing stops the applier;
+//     of one that owns its shards it ends one way, and the others go on.
 //   - A row that is refused for its own reasons is found by bisection and kept in
 //     quarantine; the others go on. Transient errors are tried again, with first and
 //     last reason told; everything else stops.

@@ -111,6 +111,8 @@ func (s *service) sort(ctx context.Context, outcomes []outcome) (together []*dat
 		switch {
 		case o.late != nil:
 			continue
+		case s.leaves(o):
+			continue
 		case o.err != nil:
 			if stop := s.stops(ctx, o.db.name(), o.err); stop != nil {
 				return nil, last, stop
@@ -132,6 +134,24 @@ func (s *service) sort(ctx context.Context, outcomes []outcome) (together []*dat
 	return together, last, nil
 }
 
+// leaves reports whether a database is not brought forward any more in this tenure: it
+// owns its shards, and the log has lost what it has not seen. Its everywhere tables follow
+// the source no longer, which is told; its own writes still go back, and the others go on.
+func (s *service) leaves(o outcome) bool {
+	if !s.gapEnds(o.err) {
+		return false
+	}
+	o.db.mu.Lock()
+	moved := o.db.moved
+	o.db.mu.Unlock()
+	if !moved {
+		return false
+	}
+	o.db.committed.lose()
+	(&attempt{s: s, database: o.db.name(), direction: store.Forward, wait: newBackoff()}).failed(o.err)
+	return true
+}
+
 // apart lets one database go on alone until it is level.
 func (s *service) apart(ctx context.Context, o outcome) {
 	s.g.Go(func() error {
@@ -148,6 +168,8 @@ func (s *service) apart(ctx context.Context, o outcome) {
 		for {
 			rest := time.Duration(0)
 			switch {
+			case s.leaves(o):
+				return nil
 			case o.err != nil:
 				if stop := s.stops(ctx, db.name(), o.err); stop != nil {
 					return stop

@@ -185,8 +185,8 @@ func (s *service) reverse(ctx context.Context, db *database) error {
 	}
 }
 
-// gapEnds reports whether an error on the way back is a gap that only ends the
-// possibility of a rollback: the way forward goes on without it.
+// gapEnds reports whether an error is a gap that only ends the possibility of a rollback,
+// if the database owns its shards: the other ways go on without it.
 func (s *service) gapEnds(err error) bool {
 	return IsGap(err) && !s.goal.options.Once && s.goal.options.UntilLag == 0
 }

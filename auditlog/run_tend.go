@@ -27,13 +27,27 @@ type durable struct {
 	mu      sync.Mutex
 	forward *store.Position
 	reverse *store.Position
+	lost    bool // what lies beyond forward is lost in part: nothing is kept for it
+}
+
+// lose gives up the forward position: no log is kept for it any more.
+func (d *durable) lose() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lost = true
+}
+
+func (d *durable) isLost(direction store.Direction) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.lost && direction == store.Forward
 }
 
 func (d *durable) set(direction store.Direction, p store.Position) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if direction == store.Forward {
-		d.forward = &p
+		d.forward, d.lost = &p, false
 	} else {
 		d.reverse = &p
 	}
@@ -181,6 +195,9 @@ func (t *tender) positions(side Side) (texts []string, markers []uuid.UUID) {
 		db := t.s.a.database(name)
 		if db == nil {
 			return nil, nil
+		}
+		if db.committed.isLost(side.Direction()) {
+			continue
 		}
 		p := db.committed.get(side.Direction())
 		if p == nil {

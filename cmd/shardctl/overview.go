@@ -181,6 +181,13 @@ func (s *session) rollbackOverview(ctx context.Context, doc *statusDocument) err
 		if err != nil {
 			return err
 		}
+		gap, err := store.Gap(ctx, s.source, s.spec.Migration, d.Name, store.Forward)
+		if err != nil {
+			return err
+		}
+		if gap != "" {
+			doc.Problems = append(doc.Problems, fmt.Sprintf("database %s: gap: its everywhere tables follow the source no longer: %s", d.Name, gap))
+		}
 		switch {
 		case d.sourceLost:
 			doc.Rollback.Available = false
@@ -188,6 +195,9 @@ func (s *session) rollbackOverview(ctx context.Context, doc *statusDocument) err
 		case d.gap != nil:
 			doc.Rollback.Available = false
 			no("gap: %v", d.gap)
+		case gap != "":
+			doc.Rollback.Available = false
+			no("the source's log has a gap for %s, so that writes to the source for its shards may be unknown: %s", d.Name, gap)
 		case parked > 0:
 			doc.Rollback.Available = false
 			no("%d keys of %s cannot be written to the source", parked, d.Name)

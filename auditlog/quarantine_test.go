@@ -295,6 +295,15 @@ func TestStrayWrites(t *testing.T) {
 	if got := r.dbs[1].Value(t, "SELECT count(*) FROM (SELECT body FROM shard_2.block UNION ALL SELECT body FROM shard_3.block) b WHERE body = 'fine'"); got != "1" {
 		t.Error("a write to a shard of the source was not applied")
 	}
+	// After a start it is not known where a child was that is gone: the database is asked.
+	r.applier.Close(t.Context())
+	r.source.Exec(t, fmt.Sprintf("DELETE FROM public.comment WHERE id IN (%s, %s)", mine[2], other(mine)))
+	if ticks = r.tick(t); ticks[0].Strays != 1 || ticks[1].Strays != 0 {
+		t.Errorf("strays among children: %+v", ticks)
+	}
+	if got := r.source.Value(t, "SELECT key FROM shardctl.stray ORDER BY id DESC LIMIT 1"); got != fmt.Sprintf(`["%s"]`, mine[2]) {
+		t.Errorf("recorded: %s", got)
+	}
 }
 
 func other(mine []string) string {

@@ -69,6 +69,7 @@ func (j *trip) turnSome(command, databases, phase string, on map[string]bool) {
 	for _, name := range names {
 		on[name] = command == "cutover"
 	}
+	w.catchupRuns(t)
 	status := w.status(t, phase)
 	moved := 0
 	for i := range w.databases() {

@@ -113,7 +113,7 @@ func (r *Router) ReadBack(ctx context.Context, doc topology.Topology) error {
 func (r *Router) Forget(ctx context.Context) error {
 	err := r.file.Replace(ctx, func(old []byte) ([]byte, error) {
 		doc, err := r.parse(old)
-		if err != nil || old == nil {
+		if err != nil || len(old) == 0 {
 			return old, err
 		}
 		doc.Epoch = 0

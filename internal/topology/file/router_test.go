@@ -86,13 +86,17 @@ func TestProbeOfAFolderThatIsNotThere(t *testing.T) {
 	}
 }
 
-func TestProbeMakesNoFile(t *testing.T) {
+func TestProbeAndForgetMakeNoFile(t *testing.T) {
 	s := spec(filepath.Join(t.TempDir(), "topology.json"))
 	doc, err := topology.Build(s, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := file.New(s, s.Topology[0]).Probe(t.Context(), doc, nil); err != nil {
+	r := file.New(s, s.Topology[0])
+	if _, err := r.Probe(t.Context(), doc, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Forget(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(s.Topology[0].Path); !errors.Is(err, os.ErrNotExist) {

@@ -54,7 +54,7 @@ func (f *File) Replace(ctx context.Context, change Change) error {
 		return err
 	}
 	content, err := change(old)
-	if err != nil || bytes.Equal(content, old) && old != nil {
+	if err != nil || content == nil || bytes.Equal(content, old) && old != nil {
 		return err
 	}
 	return replace(path, content)

@@ -78,6 +78,14 @@ func (w *world) switches(ctx context.Context, shards, rounds int) (err error) {
 	}
 	spans, turnErr := w.turns(ctx, pooler, rounds)
 	crowdErr := crowd.end()
+	if ctx.Err() != nil && len(spans["rollback"]) > 0 { // stopped by hand: what there is counts
+		say("stopped after %d rounds", len(spans["rollback"]))
+		for _, name := range []string{"cutover", "rollback", "bare"} {
+			if err := printLine(crowd.line(name, spans[name])); err != nil {
+				return err
+			}
+		}
+	}
 	if err := errors.Join(turnErr, crowdErr, catchup.stop()); err != nil {
 		return err
 	}

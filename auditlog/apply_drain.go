@@ -75,10 +75,31 @@ func (a *Applier) DrainReverse(ctx context.Context, databases []string) error {
 	return drain(ctx, dbs, back, func(db *database) error { return db.rev.proof.check(db.rev.after, len(db.rev.read.survey.tables)) })
 }
 
+// stallPatience is how long a database's ticks may fail for passing reasons, one after the
+// other, before a drain gives up: a full disk or a held lock may stay for hours.
+const stallPatience = 5 * time.Second
+
+// stalls remembers since when each database's ticks have been failing.
+type stalls map[*database]time.Time
+
+// failed refuses to go on with a database that has been failing for too long.
+func (s stalls) failed(db *database, err error) error {
+	since, known := s[db]
+	if !known {
+		since = time.Now()
+		s[db] = since
+	}
+	if time.Since(since) < stallPatience {
+		return nil
+	}
+	return &migrate.Failure{Code: "drain.stalled", Object: db.name(), Message: fmt.Sprintf("it could not be brought level for %s", stallPatience),
+		Hint: "mend the cause, then run the command again", Exit: migrate.ExitRefused, Err: err}
+}
+
 // drain ticks until every database is proven to be level. A transient error is
-// tried again while the context lasts.
+// tried again while the context lasts, but not for long without a tick between.
 func drain(ctx context.Context, dbs []*database, tick func(context.Context, []*database) []outcome, check func(*database) error) error {
-	left := dbs
+	left, failing := dbs, stalls{}
 	for wait := time.Duration(0); len(left) > 0; {
 		if err := sleep(ctx, wait); err != nil {
 			return err
@@ -88,12 +109,16 @@ func drain(ctx context.Context, dbs []*database, tick func(context.Context, []*d
 		for _, o := range tick(ctx, left) {
 			switch {
 			case o.err != nil && passing(o.err) && ctx.Err() == nil:
+				if err := failing.failed(o.db, o.err); err != nil {
+					return err
+				}
 				again, wait = append(again, o.db), 20*time.Millisecond
 			case o.err != nil:
 				return fmt.Errorf("drain: %w", migrate.At(o.db.name(), o.err))
 			case o.tick.Held:
 				return fmt.Errorf("drain: %w", migrate.At(o.db.name(), ErrHeld))
 			case o.tick.Cut:
+				delete(failing, o.db)
 				again = append(again, o.db)
 			default:
 				if err := check(o.db); err != nil {
@@ -162,7 +187,11 @@ func (v *reverser) prove(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := NewWatch(DatabaseSide(v.db.a.cfg.Layout, v.db.name())).Check(ctx, conn); err != nil {
+	side := DatabaseSide(v.db.a.cfg.Layout, v.db.name())
+	if _, err := NewWatch(side).Check(ctx, conn); err != nil {
+		return err
+	}
+	if err := side.refuseReplaced(ctx, conn); err != nil {
 		return err
 	}
 	p := v.db.a.plan

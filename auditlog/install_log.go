@@ -14,6 +14,7 @@ import (
 	"github.com/shardctl/shardctl/internal/logschema"
 	"github.com/shardctl/shardctl/internal/postgres"
 	"github.com/shardctl/shardctl/internal/store"
+	"github.com/shardctl/shardctl/migrate"
 )
 
 //go:embed install_log.sql
@@ -85,6 +86,26 @@ func (s Side) functionsOutdated(t *layout.Table, is logState, active int) []ddl.
 		return nil
 	}
 	return s.functionsDDL(t, active)
+}
+
+// refuseReplaced refuses capture functions that are not as they were made, for either
+// segment: a trigger that calls one may stand, and record nothing.
+func (s Side) refuseReplaced(ctx context.Context, q postgres.Querier) error {
+	for _, t := range s.Tables() {
+		is, err := s.readLog(ctx, q, t)
+		if err != nil {
+			return err
+		}
+		stands := false
+		for segment := range logschema.Segments {
+			stands = stands || len(s.functionsOutdated(t, is, segment)) == 0
+		}
+		if !stands {
+			return migrate.Refuse("capture.function", t.Name(), "a capture function on "+s.Name()+" is not the one that was made: writes would be lost",
+				"shardctl doctor --acknowledge-ddl makes it anew")
+		}
+	}
+	return nil
 }
 
 // stopped reports whether capture was stopped at the log's hard limit.

@@ -23,6 +23,14 @@ func (r *rig) open(d *pgtest.Database, sql string) (conn *pgx.Conn, name string)
 	return conn, fmt.Sprintf("pid %d (", conn.PgConn().PID())
 }
 
+// aged waits until a session's transaction is older than a quarter of 400 ms.
+func (r *rig) aged(d *pgtest.Database, pid uint32) {
+	r.t.Helper()
+	pgtest.Eventually(r.t, 10*time.Second, func() bool {
+		return d.Value(r.t, fmt.Sprintf("SELECT now() - xact_start > '200 ms' FROM pg_stat_activity WHERE pid = %d", pid)) == "t"
+	})
+}
+
 func TestARollbackIsRefusedWhileAWriterIsOpenOnADatabase(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -30,9 +38,7 @@ func TestARollbackIsRefusedWhileAWriterIsOpenOnADatabase(t *testing.T) {
 	must(t, err)
 	r.cfg.MaxPause = 400 * time.Millisecond
 	writer, name := r.open(r.db0, writeDB0)
-	pgtest.Eventually(t, 10*time.Second, func() bool {
-		return r.db0.Value(t, fmt.Sprintf("SELECT now() - xact_start > '200 ms' FROM pg_stat_activity WHERE pid = %d", writer.PgConn().PID())) == "t"
-	})
+	r.aged(r.db0, writer.PgConn().PID())
 	report, err := cutover.Rollback(t.Context(), r.cfg)
 	if migrate.ExitCode(err) != migrate.ExitRefused || !strings.Contains(err.Error(), name) || report.Pause.Router != nil {
 		t.Errorf("%+v: %v, which does not say %q", report, err, name)

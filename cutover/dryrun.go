@@ -21,7 +21,8 @@ type planned struct {
 // course is the steps of a switch in their order.
 func (w *window) course(d Direction) []planned {
 	routers := planned{"gate: routers", w.describeRouters}
-	blockers := planned{"gate: blockers", func(ctx context.Context) error { return w.gateBlockers(ctx, d) }}
+	blockers, pools := planned{"gate: blockers", w.gateBlockers}, planned{"gate: pools", w.gatePools}
+	writable, fences := planned{"gate: writable", w.gateWritable}, planned{"gate: fences", w.gateFences}
 	verified, copied := planned{"gate: verified", w.gateVerified}, planned{"gate: copied", w.gateCopied}
 	var out []planned
 	add := func(names ...string) {
@@ -33,17 +34,21 @@ func (w *window) course(d Direction) []planned {
 	if d == Forward {
 		out = append(out, verified, copied)
 	}
+	out = append(out, writable)
+	if d == Forward {
+		out = append(out, fences)
+	}
 	add("gate: capture")
 	out = append(out, routers)
 	add("gate: routers probed")
 	if d == Forward {
 		add("gate: reverse proven")
 	}
+	out = append(out, blockers, pools)
 	add("gate: sequence lanes")
 	if d == Back {
 		add("gate: stray writes")
 	}
-	out = append(out, blockers)
 	add("gate: level", "pre-lock", "watchdog", "pause")
 	if d == Forward {
 		add("lock")
@@ -106,7 +111,11 @@ func (w *window) describeRouters(ctx context.Context) error {
 func refuseFindings(found []migrate.Finding) error {
 	for _, f := range found {
 		if f.Severity == migrate.SeverityError {
-			return migrate.Refuse(f.ID, f.Object, f.Message, "mend the router's configuration, then run the command again")
+			way := "mend the router's configuration"
+			if f.Fix != nil {
+				way += " (" + *f.Fix + ")"
+			}
+			return migrate.Refuse(f.ID, f.Object, f.Message, way+", then run the command again")
 		}
 	}
 	return nil

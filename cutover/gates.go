@@ -5,11 +5,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/shardctl/shardctl/internal/fence"
 	"github.com/shardctl/shardctl/internal/postgres"
 	"github.com/shardctl/shardctl/internal/store"
 	"github.com/shardctl/shardctl/internal/topology"
@@ -52,14 +52,17 @@ func (w *window) gates(ctx context.Context, d Direction) error {
 	checks := []gate{
 		{name: "gate: verified", run: w.gateVerified},
 		{name: "gate: copied", run: w.gateCopied},
+		{name: "gate: writable", run: w.gateWritable},
+		{name: "gate: fences", run: w.gateFences},
 		{name: "gate: capture", run: func(ctx context.Context) error {
 			return w.cfg.applierBlocked(ctx, w.applier, d == Back)
 		}},
 		{name: "gate: routers", run: func(ctx context.Context) error { return w.gateRouters(ctx, d) }},
 		{name: "gate: reverse proven", run: func(ctx context.Context) error { return w.applier.ProveReverse(ctx, w.cfg.databaseNames()) }},
+		{name: "gate: blockers", run: w.gateBlockers},
+		{name: "gate: pools", run: w.gatePools},
 		{name: "gate: sequence lanes", run: w.setLanes},
 		{name: "gate: stray writes", run: w.settleStrays},
-		{name: "gate: blockers", run: func(ctx context.Context) error { return w.gateBlockers(ctx, d) }},
 		{name: "gate: level", run: func(ctx context.Context) error { return w.gateLevel(ctx, d) }, limit: levelTimeout},
 	}
 	for _, c := range checks {
@@ -75,7 +78,7 @@ func (w *window) gates(ctx context.Context, d Direction) error {
 
 // backSkips: a rollback must be possible at any time after a cutover, also when no
 // pass of verify is fresh; the copy was judged on the way forward.
-var backSkips = map[string]bool{"gate: verified": true, "gate: copied": true, "gate: reverse proven": true}
+var backSkips = map[string]bool{"gate: verified": true, "gate: copied": true, "gate: fences": true, "gate: reverse proven": true}
 
 // forwardSkips: the source owns the shards, so that no write to them is stray.
 var forwardSkips = map[string]bool{"gate: stray writes": true}
@@ -83,7 +86,8 @@ var forwardSkips = map[string]bool{"gate: stray writes": true}
 // settleStrays finds the writes to the source that went around its fences, and lets the
 // owners' rows win over them.
 func (w *window) settleStrays(ctx context.Context) error {
-	if err := w.applier.DrainForward(ctx, w.cfg.databaseNames()); err != nil {
+	err := w.unlessHeldUp(ctx, func(ctx context.Context) error { return w.applier.DrainForward(ctx, w.cfg.databaseNames()) })
+	if err != nil {
 		return err
 	}
 	return w.applier.RereadStrays(ctx, w.cfg.databaseNames())
@@ -127,50 +131,66 @@ func (w *window) gateRouters(ctx context.Context, d Direction) error {
 		if err != nil {
 			return err
 		}
+		if err := refuseFindings(desc.Findings); err != nil {
+			return err
+		}
 		probed, err := w.cfg.Routers[i].Probe(ctx, doc, w.scope())
 		if err != nil {
 			return err
 		}
-		return refuseFindings(append(desc.Findings, probed...))
+		return refuseFindings(probed)
 	})
 }
 
-// gateBlockers names transactions that hold a lock in our way for longer than the
-// budget, and prepared ones. A long reader does not hold up the lock and is let be.
-// On the way back the databases are locked, too.
-func (w *window) gateBlockers(ctx context.Context, d Direction) error {
-	err := w.unblocked(ctx, "source", w.side, w.tables.source())
-	if d == Forward || err != nil {
+// gateWritable refuses a server on which the application could not write after the
+// switch, or we could not now. Our sessions set default_transaction_read_only off; the
+// application's do not.
+func (w *window) gateWritable(ctx context.Context) error {
+	if w.command == Back {
+		return writable(ctx, "source", w.side)
+	}
+	return w.each(ctx, func(ctx context.Context, name string, conn *pgx.Conn) error { return writable(ctx, name, conn) })
+}
+
+func writable(ctx context.Context, place string, q postgres.Querier) error {
+	const sql = `SELECT pg_is_in_recovery(), reset_val = 'on' FROM pg_settings WHERE name = 'default_transaction_read_only'`
+	var standby, readOnly bool
+	if err := q.QueryRow(ctx, sql).Scan(&standby, &readOnly); err != nil {
+		return fmt.Errorf("read whether %s can be written: %w", place, err)
+	}
+	switch {
+	case standby:
+		return migrate.Refuse("database.standby", place, "the server is a standby: it is read-only", "name the primary in its dsn, or promote the server")
+	case readOnly:
+		return migrate.Refuse("database.read_only", place, "transactions are read-only by default (default_transaction_read_only): the application could not write",
+			"take the setting off the server, the database or the role")
+	}
+	return nil
+}
+
+// gateFences refuses a cutover that would find a fence or a guard missing when it is too
+// late: the source's have to be there and asleep, the databases' guards there.
+func (w *window) gateFences(ctx context.Context) error {
+	states, err := fence.SourceStates(ctx, w.side, w.cfg.Layout)
+	if err != nil {
 		return err
+	}
+	for _, name := range w.cfg.databaseNames() {
+		if is := states[name]; is != fence.Disabled {
+			return migrate.Refuse("fence.source", "source", fmt.Sprintf("the fence for %s is %s instead of asleep on every table and partition", name, is),
+				"shardctl doctor --acknowledge-ddl adds what lacks")
+		}
 	}
 	return w.each(ctx, func(ctx context.Context, name string, conn *pgx.Conn) error {
-		return w.unblocked(ctx, name, conn, w.tables.database(name))
+		is, err := fence.ReadDatabase(ctx, conn, w.cfg.Layout, name)
+		if err != nil {
+			return err
+		}
+		if is.Guard != fence.Disabled && w.tables.guarded() {
+			return migrate.Refuse("fence.guard", name, fmt.Sprintf("its placement guards are %s instead of asleep on every table and partition", is.Guard), startAnew(name))
+		}
+		return nil
 	})
-}
-
-func (w *window) unblocked(ctx context.Context, place string, q postgres.Querier, tables []string) error {
-	found, err := blockers(ctx, q, tables, w.cfg.MaxPause/4)
-	if err != nil || len(found) == 0 {
-		return err
-	}
-	return migrate.Refuse(string(w.command)+".blocked", place, "open transactions hold locks on migrated tables: "+strings.Join(found, "; "),
-		"wait for them or end them, then run the command again")
-}
-
-func blockers(ctx context.Context, q postgres.Querier, tables []string, older time.Duration) ([]string, error) {
-	const sql = `SELECT DISTINCT CASE WHEN l.pid IS NULL THEN 'prepared transaction ' || coalesce(p.gid, '?') ELSE
-	  format('pid %s (%s, open for %s): %s', a.pid, coalesce(nullif(a.application_name, ''), a.usename), date_trunc('milliseconds', clock_timestamp() - a.xact_start), left(a.query, 80)) END
-	FROM pg_locks l
-	LEFT JOIN pg_stat_activity a ON a.pid = l.pid
-	LEFT JOIN pg_prepared_xacts p ON l.pid IS NULL AND l.virtualtransaction = '-1/' || p.transaction
-	WHERE l.granted AND l.relation = ANY (SELECT to_regclass(t) FROM unnest($1::text[]) t) AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-	  AND l.mode NOT IN ('AccessShareLock', 'RowShareLock') AND l.pid IS DISTINCT FROM pg_backend_pid()
-	  AND (l.pid IS NULL OR clock_timestamp() - a.xact_start > $2::interval) AND coalesce(a.backend_type, '') <> 'autovacuum worker'`
-	rows, err := q.Query(ctx, sql, tables, older)
-	if err != nil {
-		return nil, fmt.Errorf("look for blocking transactions: %w", err)
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
 // gateLevel drains until a drain takes less than a quarter of the budget, and
@@ -180,7 +200,7 @@ func (w *window) gateLevel(ctx context.Context, d Direction) error {
 	var took time.Duration
 	for range catchUpRounds {
 		start := time.Now()
-		if err := w.drain(ctx, d); err != nil {
+		if err := w.unlessHeldUp(ctx, func(ctx context.Context) error { return w.drain(ctx, d) }); err != nil {
 			return err
 		}
 		took = time.Since(start)

@@ -112,7 +112,7 @@ func (w *window) everySide(ctx context.Context, fn func(context.Context, *pgx.Co
 }
 
 func (w *window) askHandover(ctx context.Context, d Direction) error {
-	_, err := store.Holder(ctx, w.side, w.cfg.migration(), store.Applier)
+	holder, err := store.Holder(ctx, w.side, w.cfg.migration(), store.Applier)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
@@ -132,7 +132,7 @@ func (w *window) askHandover(ctx context.Context, d Direction) error {
 			return err
 		}
 	}
-	return errors.Join(&migrate.Failure{Code: "handover.no_answer", Object: "catchup", Message: "it did not hand over within 2 s",
+	return errors.Join(&migrate.Failure{Code: "handover.no_answer", Object: "catchup", Message: "it did not hand over within 2 s: " + holder.String(),
 		Hint: "look at the running catchup, stop it if it hangs, then run the command again", Exit: migrate.ExitLeaseHeld},
 		store.ClearHandover(ctx, w.side, w.cfg.migration()))
 }

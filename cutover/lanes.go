@@ -47,6 +47,9 @@ func (w *window) setLanes(ctx context.Context) error {
 	if err != nil || w.command == Back { // theirs were set on the way forward
 		return err
 	}
+	if err := w.roomInLanes(ctx, sequences); err != nil {
+		return err
+	}
 	return w.each(ctx, func(ctx context.Context, name string, conn *pgx.Conn) error {
 		batch := &pgx.Batch{}
 		for _, s := range sequences {
@@ -55,6 +58,23 @@ func (w *window) setLanes(ctx context.Context) error {
 		}
 		return sendBatch(ctx, conn, batch, "set sequence lanes")
 	})
+}
+
+// roomInLanes refuses lanes that would begin outside their sequence's bounds: in the
+// window it would be found too late.
+func (w *window) roomInLanes(ctx context.Context, sequences []sequence) error {
+	connections, err := maxConnections(ctx, w.side)
+	if err != nil {
+		return err
+	}
+	for _, s := range sequences {
+		for _, name := range w.cfg.databaseNames() {
+			if _, err := s.laneStart(w.lane(name), connections); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // sequencesForward moves every database's sequences past the source's values.

@@ -98,6 +98,9 @@ func (r *rig) prepare(spec *migrate.Spec) {
 		name := fmt.Sprintf("db%d", i)
 		conn := r.connect(name, d)
 		must(t, store.CreateDatabase(ctx, conn))
+		id, err := postgres.ReadIdentity(ctx, conn)
+		must(t, err)
+		must(t, store.SaveMember(ctx, source, "m", name, id))
 		o := store.Ownership{Database: name, Shards: spec.Shards.ShardsOf(name), Owner: store.OwnerSource, Epoch: 1}
 		must(t, store.SaveOwnership(ctx, source, "m", o))
 		must(t, store.SaveControl(ctx, conn, "m", store.Control{Database: name, Owner: o.Owner, Epoch: 1, Shards: o.Shards}))

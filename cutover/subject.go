@@ -85,7 +85,33 @@ func (w *window) connectDatabases(ctx context.Context, owners []store.Ownership)
 		}
 	}
 	w.cfg.Databases = moving
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return w.checkMembers(ctx)
+}
+
+// checkMembers refuses a DSN behind which there is another database than the one that
+// prepare made, or one without its state.
+func (w *window) checkMembers(ctx context.Context) error {
+	noted, err := store.Members(ctx, w.side, w.cfg.migration())
+	if err != nil {
+		return err
+	}
+	return w.each(ctx, func(ctx context.Context, name string, conn *pgx.Conn) error {
+		id, err := postgres.ReadIdentity(ctx, conn)
+		if err != nil {
+			return err
+		}
+		if err := store.CheckMember(noted, name, id); err != nil {
+			return err
+		}
+		_, err = store.LoadControl(ctx, conn, w.cfg.migration())
+		if state := postgres.SQLState(err); state == "42P01" || state == "3F000" || errors.Is(err, store.ErrNotFound) {
+			return migrate.Refuse("database.no_state", name, "the database behind its dsn has no state of migration "+w.cfg.migration(), "check its dsn in the spec")
+		}
+		return err
+	})
 }
 
 // scope are the shards that the switch moves; nil: all.
@@ -139,6 +165,10 @@ func (w *window) offer(d Direction, err error) error {
 	fine := slices.DeleteFunc(names, func(name string) bool { return slices.Contains(failed, name) })
 	way := fmt.Sprintf("go on without %s: shardctl %s --database %s", strings.Join(failed, ", "), d, strings.Join(fine, ","))
 	f, is := err.(*migrate.Failure)
+	var only *migrate.Failure
+	if !is && len(failed) == 1 && errors.As(err, &only) && only.Object == failed[0] {
+		f, is = only, true // it says all that the others would add
+	}
 	if !is {
 		return &migrate.Failure{Code: string(d) + ".database", Object: strings.Join(failed, ", "), Message: "not all databases can be switched",
 			Exit: migrate.ExitCode(err), Hint: way, Err: err}

@@ -3,6 +3,7 @@ package cutover
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -11,6 +12,7 @@ import (
 	"github.com/shardctl/shardctl/internal/layout"
 	"github.com/shardctl/shardctl/internal/postgres"
 	"github.com/shardctl/shardctl/internal/target"
+	"github.com/shardctl/shardctl/migrate"
 )
 
 // tables are the migrated tables as a switch turns them.
@@ -47,7 +49,18 @@ func (t tables) closed(ctx context.Context, q postgres.Querier, name string) (bo
 	case fence.Disabled:
 		return false, nil
 	}
-	return false, fmt.Errorf("the closed fence is %s: neither up nor down on every table", state.Closed)
+	return false, migrate.Refuse("fence.database", name, fmt.Sprintf("its closed fence is %s: neither up nor down on every table", state.Closed),
+		"shardctl doctor --repair raises it; "+startAnew(name))
+}
+
+// startAnew is the way out where triggers on a database were dropped.
+func startAnew(name string) string {
+	return "where triggers were dropped, shardctl prepare --database " + name + " starts it anew while it owns nothing"
+}
+
+// guarded reports whether databases have placement guards.
+func (t tables) guarded() bool {
+	return slices.ContainsFunc(t.l.Tables, func(table *layout.Table) bool { return fence.Guarded(t.l, table) })
 }
 
 // namingTime is kept of the budget for asking who held up a lock.

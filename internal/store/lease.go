@@ -55,6 +55,10 @@ func Acquire(ctx context.Context, source postgres.Target, migration string, role
 	if err != nil {
 		return nil, err
 	}
+	if err := refuseStandby(ctx, conn); err != nil {
+		postgres.CloseQuietly(ctx, conn)
+		return nil, err
+	}
 	term, err := take(ctx, conn, migration, role)
 	if err != nil {
 		postgres.CloseQuietly(ctx, conn)
@@ -64,6 +68,18 @@ func Acquire(ctx context.Context, source postgres.Target, migration string, role
 	l := &Lease{Migration: migration, Role: role, Term: term, conn: conn, stop: stop, lost: make(chan struct{}), done: make(chan struct{})}
 	go l.beat(beat)
 	return l, nil
+}
+
+// refuseStandby says so where no lease can be had because the server takes no writes.
+func refuseStandby(ctx context.Context, q postgres.Querier) error {
+	var standby bool
+	if err := q.QueryRow(ctx, "SELECT pg_is_in_recovery()").Scan(&standby); err != nil {
+		return fmt.Errorf("ask whether the source is a standby: %w", err)
+	}
+	if standby {
+		return migrate.Refuse("source.standby", "source", "the server is a standby: it is in recovery and takes no writes", "name the primary in source.dsn, or promote the server")
+	}
+	return nil
 }
 
 // Lost is closed when the lease is no longer ours.
@@ -174,10 +190,15 @@ func evictOrRefuse(ctx context.Context, conn *pgx.Conn, migration string, role R
 	return postgres.TerminateBackend(ctx, conn, h.Backend)
 }
 
+// String tells who it is, and when it was last heard of.
+func (h *LeaseHolder) String() string {
+	return fmt.Sprintf("pid %d of %s on %s, last heard of %s ago", h.Who.PID, h.Who.OSUser, h.Who.Host, h.Age.Round(time.Second))
+}
+
 func heldBy(role Role, h *LeaseHolder) error {
 	who := "a process that has just taken it"
 	if h != nil {
-		who = fmt.Sprintf("pid %d of %s on %s, last heard of %s ago", h.Who.PID, h.Who.OSUser, h.Who.Host, h.Age.Round(time.Second))
+		who = h.String()
 	}
 	return &migrate.Failure{Code: "lease.held", Object: "lease " + string(role), Message: "another process holds it: " + who,
 		Hint: "wait for it or stop it, then run the command again", Exit: migrate.ExitLeaseHeld}

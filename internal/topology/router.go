@@ -48,6 +48,21 @@ type Router interface {
 	Forget(ctx context.Context) error
 }
 
+// Holder is a router that can tell which sessions of servers its clients have a transaction
+// open on: a Pause waits for these.
+type Holder interface {
+	Busy(ctx context.Context, scope Scope) ([]Session, error)
+}
+
+// Session is one of a server's, in use by a client of a router.
+type Session struct {
+	Router string // the driver and the instance
+	Entry  string
+	Shard  int // -1: the entry stands for all
+	To     string
+	PID    uint32 // of the server's process
+}
+
 // Scope is the logical shards that a call concerns; nil is all.
 type Scope []int
 

@@ -139,7 +139,7 @@ func asInFile(f *ini, name string, d database, shown bool) bool {
 // judgeTimes looks for what ends a client that is held.
 func (r *Router) judgeTimes(j *judgement, l *look) {
 	for _, key := range []string{"query_wait_timeout", "client_login_timeout"} {
-		if t := l.seconds(key); t > 0 && t < r.budget {
+		if t := l.seconds(key); t > 0 && t <= r.budget {
 			j.add(migrate.SeverityError, "router."+key, j.place,
 				fmt.Sprintf("%s is %s: clients would be ended before the pause may be over (%s)", key, t, r.budget), fmt.Sprintf("%s = %d", key, int(2*r.budget.Seconds())+1))
 		}

@@ -48,7 +48,10 @@ func (r *Router) probe(ctx context.Context, i *instance, doc topology.Topology, 
 		defer cancel()
 		err = errors.Join(err, i.change(clean, func(old []byte) ([]byte, error) { return r.withoutProbes(old), nil }))
 	}()
-	if err := i.change(ctx, func(old []byte) ([]byte, error) { return r.withProbes(i.file.String(), old, aliases) }); err != nil {
+	if err := i.file.Replace(ctx, func(old []byte) ([]byte, error) { return r.withProbes(i.file.String(), old, aliases) }); err != nil {
+		return nil, i.notWritable(err)
+	}
+	if err := i.reload(ctx); err != nil {
 		return nil, err
 	}
 	results := make([]error, len(aliases))
@@ -70,6 +73,16 @@ func (r *Router) probe(ctx context.Context, i *instance, doc topology.Topology, 
 		}
 	}
 	return findings, errors.Join(errs...)
+}
+
+// notWritable refuses a file that could not be replaced at the switch either.
+func (i *instance) notWritable(err error) error {
+	var unfit *migrate.Failure
+	if errors.As(err, &unfit) {
+		return err
+	}
+	return &migrate.Failure{Code: "router.file", Object: i.file.String(), Message: "it cannot be replaced", Exit: migrate.ExitRefused,
+		Hint: "let this user write the file and its folder, then run the command again", Err: err}
 }
 
 // alias is an entry that a probe adds.

@@ -43,6 +43,7 @@ func TestPgBouncer(t *testing.T) {
 		"OpenFiles":                       testOpenFiles,
 		"ManyEntries":                     testManyEntries,
 		"PauseThatArrivesLate":            testPauseThatArrivesLate,
+		"Busy":                            testBusyNamesTheServersOfOpenTransactions,
 		"FlipsUnderLoad":                  testFlipsUnderLoad,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -49,7 +49,7 @@ func newWorld(t testing.TB, s shape) *world {
 	t.Helper()
 	w := &world{shape: s, t: t, dir: publicFolder(t)}
 	hba := filepath.Join(w.dir, "pg_hba.conf")
-	must(t, os.WriteFile(hba, []byte("local all all trust\nhost all "+operator+" 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n"), 0o644))
+	must(t, os.WriteFile(hba, []byte("local all all trust\nhost replication all 127.0.0.1/32 trust\nhost all "+operator+" 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n"), 0o644))
 	settings := slices.Concat([]string{
 		"hba_file='" + hba + "'", "max_connections=200", "shared_buffers=128MB", "max_wal_size=4GB", "wal_level=logical",
 		"max_prepared_transactions=10", "log_lock_waits=on", "log_autovacuum_min_duration=-1",

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -38,8 +39,29 @@ func (f *File) Read(context.Context) ([]byte, error) {
 	return content, err
 }
 
-// Replace changes the file under its lock. The wait for the lock ends with ctx.
+// Replace changes the file under its lock. A writer that was stopped while it holds the
+// lock keeps nobody waiting: after a moment the change is made without it, and the other
+// one's, when it goes on, is made anew on top. So change may be called several times.
 func (f *File) Replace(ctx context.Context, change Change) error {
+	return f.alone(ctx, func(path string) error {
+		d, err := begin(path)
+		if err != nil {
+			return err
+		}
+		old, err := f.Read(ctx)
+		if err != nil {
+			return errors.Join(err, d.discard())
+		}
+		content, err := change(old)
+		if err != nil || content == nil || bytes.Equal(content, old) && old != nil {
+			return errors.Join(err, d.discard())
+		}
+		return d.replace(content)
+	})
+}
+
+// alone runs fn under the file's lock, again as long as another writer outran it.
+func (f *File) alone(ctx context.Context, fn func(path string) error) error {
 	path, err := f.resolve()
 	if err != nil {
 		return err
@@ -49,15 +71,18 @@ func (f *File) Replace(ctx context.Context, change Change) error {
 		return err
 	}
 	defer unlock()
-	old, err := f.Read(ctx)
-	if err != nil {
-		return err
+	for {
+		start := time.Now()
+		if err := fn(path); !errors.Is(err, errOutrun) {
+			return err
+		}
+		// The one that outran us may be outrun by us in its turn: not for ever.
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("write %s: %w: %w", path, errOutrun, ctx.Err())
+		case <-time.After(rand.N(2*time.Since(start) + time.Millisecond)):
+		}
 	}
-	content, err := change(old)
-	if err != nil || content == nil || bytes.Equal(content, old) && old != nil {
-		return err
-	}
-	return replace(path, content)
 }
 
 // resolve follows links, so that the file itself is replaced and not a link to it.
@@ -69,16 +94,22 @@ func (f *File) resolve() (string, error) {
 	return path, err
 }
 
-// lock waits for the lock file to be ours alone.
+// lockWait is how long a writer may hold the lock: the read, the write and the fsync of
+// a small file. Past it, it is waited for no longer.
+const lockWait = 500 * time.Millisecond
+
+// lock waits for the lock file to be ours alone, but not for one that was stopped: it
+// spares living writers from outrunning each other, no more.
 func lock(ctx context.Context, path string) (unlock func(), err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o644) // readable: another user may have to wait for it too
 	if err != nil {
 		return nil, err
 	}
-	for {
+	unlock = func() { _ = file.Close() } // closing gives the lock back
+	for start := time.Now(); time.Since(start) < lockWait; {
 		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
-			return func() { _ = file.Close() }, nil // closing gives the lock back
+			return unlock, nil
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
 			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), file.Close())
@@ -89,104 +120,24 @@ func lock(ctx context.Context, path string) (unlock func(), err error) {
 		case <-time.After(2 * time.Millisecond):
 		}
 	}
-}
-
-// replace writes a temporary file beside the file, makes it durable, gives it the
-// file's owner and mode, and renames it over it.
-func replace(path string, content []byte) (err error) {
-	dir, name := filepath.Split(path)
-	temporary := filepath.Join(dir, "."+name+".shardctl.tmp") // one name: the lock is ours
-	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	file, err := os.OpenFile(temporary, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, ignoreClosed(file.Close()), ignoreMissing(os.Remove(temporary)))
-		}
-	}()
-	if _, err := file.Write(content); err != nil {
-		return err
-	}
-	if err := dressLike(file, path); err != nil {
-		return err
-	}
-	if err := file.Sync(); err != nil {
-		return err
-	}
-	if err := file.Close(); err != nil {
-		return err
-	}
-	if err := os.Rename(temporary, path); err != nil {
-		return err
-	}
-	return syncFolder(filepath.Dir(path))
-}
-
-// dressLike gives a file the owner and mode of the one that it will replace. The
-// owner first: a change of owner takes set-id bits away.
-func dressLike(file *os.File, path string) error {
-	like, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return file.Chmod(0o644)
-	}
-	if err != nil {
-		return err
-	}
-	want, ok := like.Sys().(*syscall.Stat_t)
-	if !ok {
-		return fmt.Errorf("%s: owner is not known", path)
-	}
-	if err := file.Chown(int(want.Uid), int(want.Gid)); err != nil {
-		return fmt.Errorf("keep the owner of %s: run as that user, or as root: %w", path, err)
-	}
-	return file.Chmod(like.Mode())
-}
-
-// syncFolder makes the rename durable.
-func syncFolder(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
-}
-
-func ignoreClosed(err error) error {
-	if errors.Is(err, fs.ErrClosed) {
-		return nil
-	}
-	return err
-}
-
-func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
+	return unlock, nil
 }
 
 // Writable proves that the file could be replaced, by doing it with what it holds; one
 // that does not exist yet is made and removed again.
 func (f *File) Writable(ctx context.Context) error {
-	path, err := f.resolve()
-	if err != nil {
-		return err
-	}
-	unlock, err := lock(ctx, path+".shardctl.lock")
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	content, err := f.Read(ctx)
-	if err != nil {
-		return err
-	}
-	if err := replace(path, content); err != nil || content != nil {
-		return err
-	}
-	return os.Remove(path)
+	return f.alone(ctx, func(path string) error {
+		d, err := begin(path)
+		if err != nil {
+			return err
+		}
+		content, err := f.Read(ctx)
+		if err != nil {
+			return errors.Join(err, d.discard())
+		}
+		if err := d.replace(content); err != nil || content != nil {
+			return err
+		}
+		return os.Remove(path)
+	})
 }

@@ -132,6 +132,51 @@ func TestWritersExcludeEachOther(t *testing.T) {
 	}
 }
 
+// TestAWriterThatWasStoppedKeepsNobodyWaiting at any point before its rename, and does
+// not put what it had read over what was written meanwhile.
+func TestAWriterThatWasStoppedKeepsNobodyWaiting(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "n")
+	if err := os.WriteFile(path, []byte("0"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	add := func(old []byte) ([]byte, error) {
+		n, err := strconv.Atoi(string(old))
+		return []byte(strconv.Itoa(n + 1)), err
+	}
+	stopped, goOn, ended := make(chan string, 2), make(chan struct{}), make(chan error)
+	go func() {
+		ended <- New(path, false).Replace(t.Context(), func(old []byte) ([]byte, error) {
+			stopped <- string(old)
+			<-goOn
+			return add(old)
+		})
+	}()
+	if old := <-stopped; old != "0" {
+		t.Fatalf("it read %q", old)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for range 2 {
+		if err := New(path, false).Replace(ctx, add); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(goOn)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if got := read(t, path); got != "3" {
+		t.Errorf("three increments gave %s", got)
+	}
+	if old := <-stopped; old != "2" {
+		t.Errorf("it was made anew on %q", old)
+	}
+	if entries, _ := os.ReadDir(filepath.Dir(path)); len(entries) != 2 { // the file, the lock
+		t.Errorf("left: %v", entries)
+	}
+}
+
 func TestHeldLockEndsWithTheContext(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	if err := os.WriteFile(path, nil, 0o644); err != nil {

@@ -15,4 +15,6 @@
 //
 // Killed in the middle of Commit it leaves the old row or the new one. A Commit whose
 // session broke is tried once more on a new one: the same epoch again is no change.
+// Stopped in the middle of it, the server ends it within a second: a watchdog has to write
+// the row while clients wait.
 package postgres

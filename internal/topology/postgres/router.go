@@ -19,6 +19,10 @@ import (
 // callTimeout bounds each call, connecting included: in a switch's window clients wait.
 const callTimeout = 5 * time.Second
 
+// stoppedTimeout is how long a process that was stopped between two statements of a
+// transaction keeps its row: another one has to write it while clients wait.
+const stoppedTimeout = time.Second
+
 // Router writes the document into a row.
 type Router struct {
 	migration string
@@ -103,7 +107,7 @@ func (r *Router) session(ctx context.Context) (*pgx.Conn, error) {
 		return nil, err
 	}
 	// The server ends what a process that was stopped has begun.
-	if err := pg.QuickTimeouts(ctx, conn, callTimeout, callTimeout); err != nil {
+	if err := pg.QuickTimeouts(ctx, conn, callTimeout, stoppedTimeout); err != nil {
 		pg.CloseQuietly(ctx, conn)
 		return nil, r.failed("connect", err)
 	}

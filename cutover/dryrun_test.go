@@ -37,7 +37,7 @@ func TestADryRunListsTheStepsThatASwitchTakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range again.Steps {
-		known := s.Expected != nil && *s.Expected > 0
+		known := s.Expected != nil
 		if known == (s.Name == "gate: routers probed" || s.Name == "watchdog") {
 			t.Errorf("step %s: expected %v", s.Name, s.Expected)
 		}

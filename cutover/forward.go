@@ -159,6 +159,9 @@ func (w *window) hold(ctx context.Context, d Direction, backend postgres.Backend
 	if err := w.boundLock(ctx); err != nil {
 		return err
 	}
+	if err := w.ours(ctx); err != nil {
+		return err // before the journal says that the routers are held
+	}
 	if err := w.rec.step(ctx, "pause", w.pause); err != nil {
 		return err
 	}

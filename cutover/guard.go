@@ -73,7 +73,7 @@ func (w *window) disarm(ctx context.Context) error {
 // in the middle of acting.
 func Guard(ctx context.Context, cfg Config, d Direction, in io.Reader, out io.Writer) (acted bool, err error) {
 	report := Report{}
-	w, err := openWindow(ctx, cfg, d, &report)
+	w, err := openAs(ctx, "watchdog", cfg, d, &report)
 	defer w.close(ctx)
 	if err != nil {
 		return false, err

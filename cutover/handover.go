@@ -119,6 +119,9 @@ func (w *window) askHandover(ctx context.Context, d Direction) error {
 	if err != nil {
 		return err
 	}
+	if holder.Stale() {
+		return nil // it hangs and answers nobody; its lease may be taken
+	}
 	if err := store.RequestHandover(ctx, w.side, w.cfg.migration(), string(d)); err != nil {
 		return err
 	}

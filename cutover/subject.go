@@ -65,10 +65,10 @@ func (w *window) connectDatabases(ctx context.Context, owners []store.Ownership)
 			if i >= len(moving) {
 				ctx, cancel := context.WithTimeout(ctx, actTimeout)
 				defer cancel()
-				conns[i], _ = postgres.Connect(ctx, t, string(w.command))
+				conns[i], _ = postgres.Connect(ctx, t, w.name)
 				return nil
 			}
-			if conns[i], err = postgres.Connect(ctx, t, string(w.command)); err != nil {
+			if conns[i], err = postgres.Connect(ctx, t, w.name); err != nil {
 				errs[i] = migrate.At(t.Name, err)
 			}
 			return nil

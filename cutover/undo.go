@@ -81,7 +81,7 @@ func (w *window) revive(ctx context.Context) {
 	anew := make([]*pgx.Conn, len(w.cfg.Databases))
 	_ = w.each(ctx, func(ctx context.Context, name string, conn *pgx.Conn) (err error) {
 		if i := w.place(name); !answers(ctx, conn) {
-			anew[i], err = postgres.Connect(ctx, w.cfg.Databases[i], string(w.command))
+			anew[i], err = postgres.Connect(ctx, w.cfg.Databases[i], w.name)
 		}
 		return err
 	})
@@ -98,7 +98,7 @@ func (w *window) reviveSource(ctx context.Context) {
 	if answers(ctx, w.side) {
 		return
 	}
-	if conn, err := postgres.Connect(ctx, w.cfg.Source, string(w.command)+" journal"); err == nil {
+	if conn, err := postgres.Connect(ctx, w.cfg.Source, w.name+" journal"); err == nil {
 		w.side, w.rec.q = conn, conn
 	}
 }
@@ -148,21 +148,32 @@ func (w *window) agreement(ctx context.Context) (standing, error) {
 // watchdog has put everything back, or a later command has gone on from there.
 func (w *window) overtaken(ctx context.Context, u undoing, cause error) (Outcome, error) {
 	s, err := w.agreement(ctx)
-	switch {
-	case err != nil:
+	if err != nil {
 		return Ambiguous, unknown(u.d, errors.Join(cause, err))
-	case s.epoch >= u.epoch:
+	}
+	if err := w.letGo(ctx); err != nil {
+		return Ambiguous, halfUndone(u.d, errors.Join(cause, err))
+	}
+	if s.epoch >= u.epoch {
 		return Refused, &migrate.Failure{Code: string(u.d) + ".overtaken", Object: "lease operator", Exit: migrate.ExitLeaseHeld,
 			Message: fmt.Sprintf("this process was held up, and another one has switched meanwhile (epoch %d)", s.epoch), Hint: "see shardctl status", Err: cause}
 	}
-	held, err := store.LeftHeld(ctx, w.side, w.cfg.migration())
-	if err == nil && held != "" { // the watchdog could not release them, or has not yet
-		err = w.resume(ctx)
-	}
-	if err != nil {
-		return Ambiguous, halfUndone(u.d, errors.Join(cause, err))
-	}
 	return Aborted, aborted(u.d, cause)
+}
+
+// letGo releases the routers if this attempt was the last to hold them: the watchdog could
+// not, or the other process was done before. What another one holds is its own to release.
+func (w *window) letGo(ctx context.Context) error {
+	if w.paused.IsZero() {
+		return nil
+	}
+	ctx, cancel := postgres.Cleanup(ctx)
+	defer cancel()
+	held, err := store.Held(ctx, w.side, w.cfg.migration())
+	if err != nil || held.Command == "" || held.Attempt != w.rec.journal.Attempt {
+		return err
+	}
+	return w.rec.always(ctx, "resume", w.resume)
 }
 
 // conclude follows the point of no return. Where the watchdog or a later command has

@@ -22,6 +22,7 @@ const commitReserve = 0.35
 type window struct {
 	cfg       Config
 	command   Direction
+	name      string // of its sessions, as the servers show it
 	tables    tables
 	term      int64
 	lock      *pgx.Conn // source: the lock transaction
@@ -40,14 +41,19 @@ type window struct {
 // openWindow opens the sessions, and finds what the switch moves: cfg.Databases is that
 // from then on. The caller closes it.
 func openWindow(ctx context.Context, cfg Config, command Direction, report *Report) (*window, error) {
+	return openAs(ctx, string(command), cfg, command, report)
+}
+
+// openAs is openWindow with the name that the servers see of the sessions.
+func openAs(ctx context.Context, name string, cfg Config, command Direction, report *Report) (*window, error) {
 	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
 	defer cancel()
-	w := &window{cfg: cfg, command: command, tables: newTables(cfg.Layout), databases: map[string]*pgx.Conn{}}
+	w := &window{cfg: cfg, command: command, name: name, tables: newTables(cfg.Layout), databases: map[string]*pgx.Conn{}}
 	var err error
-	if w.lock, err = postgres.Connect(ctx, cfg.Source, string(command)); err != nil {
+	if w.lock, err = postgres.Connect(ctx, cfg.Source, name); err != nil {
 		return w, err
 	}
-	if w.side, err = postgres.Connect(ctx, cfg.Source, string(command)+" journal"); err != nil {
+	if w.side, err = postgres.Connect(ctx, cfg.Source, name+" journal"); err != nil {
 		return w, err
 	}
 	owners, err := store.LoadOwnership(ctx, w.side, cfg.migration())
@@ -107,13 +113,23 @@ func (w *window) budget(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithDeadline(ctx, w.paused.Add(time.Duration(float64(w.cfg.MaxPause)*(1-commitReserve))))
 }
 
+// ours refuses to hold anything in a process that was stopped on the way here: the
+// watchdog may have acted since it was armed, or another command have switched.
+func (w *window) ours(ctx context.Context) error {
+	if !w.armed.IsZero() && time.Since(w.armed) > w.cfg.MaxPause/4 {
+		return fmt.Errorf("held up for %s before PAUSE", time.Since(w.armed).Round(time.Millisecond))
+	}
+	if w.takenOver(ctx) {
+		return errTakenOver
+	}
+	return nil
+}
+
 // pause holds all routers. If one cannot be held in a third of the budget, all
 // are released.
 func (w *window) pause(ctx context.Context) error {
-	// A process that was stopped after it had armed the watchdog may wake up when the
-	// watchdog has acted: it must not hold anything again.
-	if !w.armed.IsZero() && time.Since(w.armed) > w.cfg.MaxPause/4 {
-		return fmt.Errorf("held up for %s before PAUSE", time.Since(w.armed).Round(time.Millisecond))
+	if err := w.ours(ctx); err != nil {
+		return err
 	}
 	w.paused = time.Now()
 	ctx, cancel := context.WithDeadline(ctx, w.paused.Add(w.cfg.MaxPause/3))

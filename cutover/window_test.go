@@ -74,6 +74,33 @@ func TestAnAbortReleasesTheRouters(t *testing.T) {
 	}
 }
 
+// One that was stopped for so long that another command took its lease and switched holds
+// nobody when it goes on: no one would release what it holds.
+func TestAProcessThatWasOvertakenHoldsNobody(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := &latch{Router: r.cfg.Routers[0]}
+	r.cfg.Routers[0] = l
+	other := r.cfg
+	r.cfg.Observe = func(s cutover.Step) {
+		if s.Name != "gate: level" {
+			return
+		}
+		r.source.Exec(t, "UPDATE shardctl.lease SET heartbeat_at = heartbeat_at - interval '1 min'")
+		if report, err := cutover.Cutover(t.Context(), other); err != nil {
+			t.Errorf("the other one: %+v %v", report, err)
+		}
+	}
+	report, err := cutover.Cutover(t.Context(), r.cfg)
+	if migrate.ExitCode(err) != migrate.ExitLeaseHeld || report.Outcome != cutover.Refused {
+		t.Errorf("%+v %v", report, err)
+	}
+	if l.held.Load() == 1 || l.pauses.Load() != 1 {
+		t.Errorf("clients are held: %d, and were %d times, in one window", l.held.Load(), l.pauses.Load())
+	}
+	r.serving(false, true)
+}
+
 // slowCommit makes the COMMIT that moves ownership last, deaf to being cancelled.
 const slowCommit = `CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE

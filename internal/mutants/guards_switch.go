@@ -135,6 +135,20 @@ var switchGuards = []guard{
 		pkg: "cutover", test: "TestAnAbortReleasesTheRouters",
 	},
 	{
+		name: "a process that was overtaken holds nobody",
+		why:  "nobody would release the clients that it holds when it goes on",
+		file: "cutover/window.go",
+		old:  "if w.takenOver(ctx) {", new: "if false {",
+		pkg: "cutover", test: "TestAProcessThatWasOvertakenHoldsNobody",
+	},
+	{
+		name: "a writer ends the drafts of others",
+		why:  "one that was stopped would put an old topology over a newer one",
+		file: "internal/topology/wholefile/draft.go",
+		old:  "for _, e := range entries {", new: "for _, e := range entries[:0] {",
+		pkg: "internal/topology/wholefile", test: "TestAWriterThatWasStoppedKeepsNobodyWaiting",
+	},
+	{
 		name: "a topology of an older epoch is never written",
 		why:  "a process that was held up would send clients to a side that refuses them",
 		file: "internal/topology/file/router.go",

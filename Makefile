@@ -12,6 +12,9 @@ JOBS    ?= 2
 MUTANTS ?= 3
 SEED    ?= $(or $(addprefix 0x,$(shell git rev-parse --short=12 HEAD 2>/dev/null)),1)
 
+# By it, too, some tests draw what they try.
+test race chaos: export SHARDCTL_SEED = $(SEED)
+
 # Migrations that make chaos plays, each with a plan of its own.
 SEEDS   ?= 20
 

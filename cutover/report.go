@@ -98,11 +98,23 @@ func (r *recorder) always(ctx context.Context, name string, fn func(context.Cont
 	return err
 }
 
+// reached, where a test sets it, is told of both ends of a step's work: its beginning is
+// journaled, or it is done and not yet journaled.
+var reached func(step string, done bool)
+
+func reach(step string, done bool) {
+	if reached != nil {
+		reached(step, done)
+	}
+}
+
 // take runs a step, notes it and tells the observer; the second error is the
 // journal's.
 func (r *recorder) take(ctx context.Context, name string, fn func(context.Context) error) (err, journalErr error) {
 	s := Step{Name: name, Started: time.Now(), Outcome: "ok"}
+	reach(name, false)
 	err = fn(ctx)
+	reach(name, true)
 	s.MS = float64(time.Since(s.Started).Microseconds()) / 1000
 	detail := map[string]any{"ms": s.MS}
 	if err != nil {

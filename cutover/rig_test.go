@@ -25,7 +25,12 @@ import (
 	"github.com/shardctl/shardctl/migrate"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m) }
+func TestMain(m *testing.M) {
+	if raw, is := os.LookupEnv(orderVariable); is {
+		os.Exit(obey(raw))
+	}
+	pgtest.Main(m)
+}
 
 // rig is a migration that is ready to be cut over: real capture, applier, fences
 // and a router file. Only the verdict of verification is the test's.
@@ -34,6 +39,7 @@ type rig struct {
 	source, db0, db1 *pgtest.Database
 	cfg              cutover.Config
 	verdict          *verdict
+	spec             string // its text
 }
 
 // verdict stands for a verification; exact may hook into the window.
@@ -69,9 +75,9 @@ func newRig(t *testing.T) *rig {
 	dbs := pgtest.NewDatabases(t, 3)
 	r := &rig{t: t, source: dbs[0], db0: dbs[1], db1: dbs[2], verdict: &verdict{}}
 	r.source.Exec(t, "CREATE TABLE item (id bigserial PRIMARY KEY, owner int NOT NULL, body text)")
-	text := fmt.Sprintf("version: 1\nmigration: m\nsource: {dsn: %q}\ndatabases:\n  db0: {dsn: %q}\n  db1: {dsn: %q}\nshards: {count: 4, schema: \"s_%%d\", hash: postgres, placement: {db0: 0-1, db1: 2-3}}\ntables:\n  - {name: item, key: owner}\ntopology:\n  - {driver: file, path: %q}\n",
+	r.spec = fmt.Sprintf("version: 1\nmigration: m\nsource: {dsn: %q}\ndatabases:\n  db0: {dsn: %q}\n  db1: {dsn: %q}\nshards: {count: 4, schema: \"s_%%d\", hash: postgres, placement: {db0: 0-1, db1: 2-3}}\ntables:\n  - {name: item, key: owner}\ntopology:\n  - {driver: file, path: %q}\n",
 		r.source.DSN(), r.db0.DSN(), r.db1.DSN(), filepath.Join(t.TempDir(), "topology.json"))
-	spec, err := migrate.Decode("test.yaml", []byte(text), os.LookupEnv)
+	spec, err := migrate.Decode("test.yaml", []byte(r.spec), os.LookupEnv)
 	must(t, err)
 	r.prepare(spec)
 	return r
@@ -92,8 +98,7 @@ func (r *rig) prepare(spec *migrate.Spec) {
 	must(t, store.InsertMigration(ctx, source, store.Migration{Name: "m", Phase: migrate.New, Spec: []byte("{}")}))
 	l, err := layout.Load(ctx, source, spec)
 	must(t, err)
-	r.cfg = cutover.Config{Layout: l, Source: postgres.Target{Name: "source", DSN: spec.Source.DSN}, MaxPause: 10 * time.Second, Verifier: r.verdict, Copy: whole{},
-		Routers: []topology.Router{file.New(spec, spec.Topology[0])}}
+	r.cfg = configOf(l, r.verdict, func(a *auditlog.Applier) { t.Cleanup(func() { a.Close(context.Background()) }) })
 	for i, d := range []*pgtest.Database{r.db0, r.db1} {
 		name := fmt.Sprintf("db%d", i)
 		conn := r.connect(name, d)
@@ -105,21 +110,31 @@ func (r *rig) prepare(spec *migrate.Spec) {
 		must(t, store.SaveOwnership(ctx, source, "m", o))
 		must(t, store.SaveControl(ctx, conn, "m", store.Control{Database: name, Owner: o.Owner, Epoch: 1, Shards: o.Shards}))
 		must(t, target.Prepare(ctx, source, conn, l, name))
-		r.cfg.Databases = append(r.cfg.Databases, postgres.Target{Name: name, DSN: migrate.Secret(d.DSN())})
 	}
 	must(t, auditlog.Install(ctx, auditlog.Env{Layout: l, Source: r.cfg.Source, Databases: r.cfg.Databases}))
 	for i, d := range []*pgtest.Database{r.db0, r.db1} {
 		must(t, target.Finish(ctx, source, r.connect("finish", d), l, fmt.Sprintf("db%d", i), nil))
 	}
 	r.source.Exec(t, "UPDATE shardctl.migration SET phase = 'backfilled'")
-	r.cfg.Applier = func(ctx context.Context, term int64) (cutover.Applier, error) {
-		a, err := auditlog.New(auditlog.Config{Layout: l, Source: r.cfg.Source, Databases: r.cfg.Databases, Term: term})
+	r.source.Exec(t, "INSERT INTO item (owner, body) SELECT i, 'old' FROM generate_series(1, 40) i")
+}
+
+// configOf is a switch's configuration; made is given each applier, to close it.
+func configOf(l *layout.Layout, v *verdict, made func(*auditlog.Applier)) cutover.Config {
+	spec := l.Spec
+	cfg := cutover.Config{Layout: l, Source: postgres.Target{Name: "source", DSN: spec.Source.DSN}, MaxPause: 10 * time.Second, Verifier: v, Copy: whole{},
+		Routers: []topology.Router{file.New(spec, spec.Topology[0])}}
+	for _, d := range spec.Databases {
+		cfg.Databases = append(cfg.Databases, postgres.Target{Name: d.Name, DSN: d.DSN})
+	}
+	cfg.Applier = func(_ context.Context, term int64) (cutover.Applier, error) {
+		a, err := auditlog.New(auditlog.Config{Layout: l, Source: cfg.Source, Databases: cfg.Databases, Term: term})
 		if err == nil {
-			t.Cleanup(func() { a.Close(context.Background()) })
+			made(a)
 		}
 		return a, err
 	}
-	r.source.Exec(t, "INSERT INTO item (owner, body) SELECT i, 'old' FROM generate_series(1, 40) i")
+	return cfg
 }
 
 func (r *rig) connect(name string, d *pgtest.Database) *pgx.Conn {

@@ -61,7 +61,7 @@ func (w *window) finish(ctx context.Context) error {
 		return err
 	}
 	w.rec.report.Phase = phaseOf(owners)
-	opened := w.rec.always(ctx, "open", func(ctx context.Context) error { return w.settleAll(ctx, max(heldTimeout, w.cfg.MaxPause), owners) })
+	opened := w.rec.always(ctx, "open", func(ctx context.Context) error { return w.openHeld(ctx, owners) })
 	flipped := w.flip(ctx, owners)
 	released := w.rec.always(ctx, "resume", w.resume)
 	if opened != nil {
@@ -73,6 +73,20 @@ func (w *window) finish(ctx context.Context) error {
 		return err
 	}
 	return errors.Join(w.disarm(ctx), w.rec.always(ctx, "settle", w.validateOpened), w.copyState(ctx, owners))
+}
+
+// openHeld settles the databases while clients are held: where a session has turned out
+// to be broken on a new one, since who is released to a closed database is refused.
+func (w *window) openHeld(ctx context.Context, owners []store.Ownership) error {
+	ctx, cancel := context.WithTimeout(ctx, max(heldTimeout, w.cfg.MaxPause))
+	defer cancel()
+	err := w.settleAll(ctx, finishTimeout, owners)
+	if err == nil || ctx.Err() != nil || errors.Is(err, store.ErrTerm) {
+		return err
+	}
+	w.shutDoors(ctx)
+	w.revive(ctx)
+	return w.settleAll(ctx, finishTimeout, owners)
 }
 
 // settleAll makes every database what the source says it is, also one that this switch

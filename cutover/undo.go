@@ -42,7 +42,10 @@ func (w *window) undo(ctx context.Context, u undoing, cause error) (Outcome, err
 			w.revive(clean)
 			errs = append(errs, u.reopen(clean))
 		}
-		return errors.Join(append(errs, w.resume(clean), w.disarm(clean))...)
+		if err := errors.Join(append(errs, w.resume(clean))...); err != nil {
+			return err // the watchdog stays armed: it does what is left when this process ends
+		}
+		return w.disarm(clean)
 	})
 	switch {
 	case errors.Is(err, errTakenOver), errors.Is(err, store.ErrTerm):

@@ -131,7 +131,7 @@ var switchGuards = []guard{
 		name: "an abort releases the routers",
 		why:  "clients would be held for ever: a pooler stays paused when its issuer goes",
 		file: "cutover/undo.go",
-		old:  "return errors.Join(append(errs, w.resume(clean), w.disarm(clean))...)", new: "return errors.Join(append(errs, w.disarm(clean))...)",
+		old:  "if err := errors.Join(append(errs, w.resume(clean))...); err != nil {", new: "if err := errors.Join(errs...); err != nil {",
 		pkg: "cutover", test: "TestAnAbortReleasesTheRouters",
 	},
 	{

@@ -93,7 +93,7 @@ func (b *besider) notice(ctx context.Context) error {
 	}
 	cfg := b.cfg
 	cfg.Only, cfg.MaxPause = held.Databases, max(held.MaxPause, cfg.MaxPause)
-	w, err := openWindow(ctx, cfg, Direction(held.Command), &Report{})
+	w, err := openAs(ctx, "watchdog", cfg, Direction(held.Command), &Report{})
 	if err != nil {
 		w.close(ctx)
 		return err

@@ -33,8 +33,8 @@ func (s *stage) sound(c trial) {
 	for _, what := range s.crowd.wrong {
 		t.Errorf("%s: %s", c, what)
 	}
-	if s.crowd.refused > 0 {
-		t.Logf("%s: %d refusals", c, s.crowd.refused)
+	if s.crowd.refused > 0 && c.blow == noTarget {
+		t.Errorf("%s: %d writes of released clients were refused", c, s.crowd.refused)
 	}
 	if limit := s.pause + time.Second; s.crowd.worst > limit {
 		t.Errorf("%s: a write took %s, more than %s", c, s.crowd.worst, limit)

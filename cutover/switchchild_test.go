@@ -140,5 +140,9 @@ func startGuard(ctx context.Context, w cutover.Watch) (cutover.Watchdog, error) 
 	if err := json.NewEncoder(in).Encode(w); err != nil {
 		return nil, err
 	}
-	return cutover.NewGuarded(ctx, w, in, os.NewFile(guardOut, "watchdog out"))
+	g, err := cutover.NewGuarded(ctx, w, in, os.NewFile(guardOut, "watchdog out"))
+	if err != nil {
+		return nil, err // not a nil of its type
+	}
+	return g, nil
 }

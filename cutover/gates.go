@@ -144,15 +144,16 @@ func (w *window) gateRouters(ctx context.Context, d Direction) error {
 
 // gateWritable refuses a server on which the application could not write after the
 // switch, or we could not now. Our sessions set default_transaction_read_only off; the
-// application's do not.
+// application's do not. A source that is read-only by default was made so after the
+// cutover, as one more fence; whoever put it up takes it off, and no rollback waits for that.
 func (w *window) gateWritable(ctx context.Context) error {
 	if w.command == Back {
-		return writable(ctx, "source", w.side)
+		return writable(ctx, "source", w.side, false)
 	}
-	return w.each(ctx, func(ctx context.Context, name string, conn *pgx.Conn) error { return writable(ctx, name, conn) })
+	return w.each(ctx, func(ctx context.Context, name string, conn *pgx.Conn) error { return writable(ctx, name, conn, true) })
 }
 
-func writable(ctx context.Context, place string, q postgres.Querier) error {
+func writable(ctx context.Context, place string, q postgres.Querier, byDefault bool) error {
 	const sql = `SELECT pg_is_in_recovery(), reset_val = 'on' FROM pg_settings WHERE name = 'default_transaction_read_only'`
 	var standby, readOnly bool
 	if err := q.QueryRow(ctx, sql).Scan(&standby, &readOnly); err != nil {
@@ -161,7 +162,7 @@ func writable(ctx context.Context, place string, q postgres.Querier) error {
 	switch {
 	case standby:
 		return migrate.Refuse("database.standby", place, "the server is a standby: it is read-only", "name the primary in its dsn, or promote the server")
-	case readOnly:
+	case readOnly && byDefault:
 		return migrate.Refuse("database.read_only", place, "transactions are read-only by default (default_transaction_read_only): the application could not write",
 			"take the setting off the server, the database or the role")
 	}

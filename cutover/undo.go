@@ -29,9 +29,26 @@ var errTakenOver = errors.New("another process has taken over")
 // reopen undoes, the routers, the watchdog. It runs on a context of its own, and on
 // new sessions where the caller's context has broken the old ones.
 func (w *window) undo(ctx context.Context, u undoing, cause error) (Outcome, error) {
+	late, err := w.putBack(ctx, u)
+	if late { // this process was stopped meanwhile: what it met then is no answer
+		_, err = w.putBack(ctx, u)
+	}
+	switch {
+	case errors.Is(err, errTakenOver), errors.Is(err, store.ErrTerm):
+		return w.overtaken(ctx, u, cause)
+	case err != nil:
+		return Ambiguous, halfUndone(u.d, errors.Join(cause, err))
+	case w.paused.IsZero():
+		return Refused, cause
+	}
+	return Aborted, aborted(u.d, cause)
+}
+
+// putBack is one try of it. It is late if the time for it was over before it was done.
+func (w *window) putBack(ctx context.Context, u undoing) (late bool, err error) {
 	clean, cancel := postgres.Cleanup(ctx)
 	defer cancel()
-	err := w.rec.always(clean, "undo", func(clean context.Context) error {
+	err = w.rec.always(clean, "undo", func(clean context.Context) error {
 		errs := []error{rollbackTx(clean, u.tx)}
 		w.shutDoors(clean)
 		w.reviveSource(clean)
@@ -47,15 +64,7 @@ func (w *window) undo(ctx context.Context, u undoing, cause error) (Outcome, err
 		}
 		return w.disarm(clean)
 	})
-	switch {
-	case errors.Is(err, errTakenOver), errors.Is(err, store.ErrTerm):
-		return w.overtaken(ctx, u, cause)
-	case err != nil:
-		return Ambiguous, halfUndone(u.d, errors.Join(cause, err))
-	case w.paused.IsZero():
-		return Refused, cause
-	}
-	return Aborted, aborted(u.d, cause)
+	return err != nil && clean.Err() != nil, err
 }
 
 // halfUndone is the failure of an attempt that did not commit and could not be undone

@@ -17,6 +17,8 @@ test race chaos: export SHARDCTL_SEED = $(SEED)
 
 # Migrations that make chaos plays, each with a plan of its own.
 SEEDS   ?= 20
+# Random histories that make chaos plays; -race would make them take an hour.
+HISTORIES ?= 600
 
 .DEFAULT_GOAL := help
 .PHONY: help build test check lint arrows race mutants mutants-sample fmt deps demo bench bench-cutover bench-scale bench-large bench-go chaos clean
@@ -78,7 +80,7 @@ bench-go: ## run the Go benchmarks of the packages
 
 # A seed that is given by hand is played alone.
 chaos: ## the tests that kill, freeze and crash, then SEEDS=n migrations under random faults (SEED=s: that one)
-	$(GO) test -run Chaos -count=1 -timeout 30m -p 1 ./... >&2
+	SHARDCTL_HISTORIES=$(HISTORIES) $(GO) test -run Chaos -count=1 -timeout 40m -p 1 ./... >&2
 	@$(GO) run ./internal/chaos $(if $(filter file,$(origin SEED)),-seeds $(SEEDS),-seed $(SEED))
 
 clean: ## remove what was built

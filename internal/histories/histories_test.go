@@ -30,10 +30,11 @@ func TestHistories(t *testing.T) {
 	playAll(t, 1, shortForm)
 }
 
-// TestChaosHistories plays many that were never played before.
+// TestChaosHistories plays some that were never played before: SHARDCTL_HISTORIES of them,
+// of which make chaos wants hundreds.
 func TestChaosHistories(t *testing.T) {
 	t.Parallel()
-	count := 600
+	count := 6
 	if text := os.Getenv("SHARDCTL_HISTORIES"); text != "" {
 		var err error
 		count, err = strconv.Atoi(text)

@@ -71,6 +71,9 @@ func (s *session) play(ctx context.Context, st step, n int) {
 	if s.broken() && st.kind != rollbackTo {
 		s.end(ctx, "ROLLBACK")
 	}
+	if s.busy != nil { // that waits: one statement at a time
+		return
+	}
 	switch st.kind {
 	case begin, beginRepeat:
 		if !s.inTx() {

@@ -14,5 +14,5 @@
 //
 //	SHARDCTL_HISTORY_SEED=17 SHARDCTL_HISTORY_STEPS=3,4,9 go test -run TestHistories ./internal/histories
 //
-// SHARDCTL_HISTORIES is how many the long form plays (make chaos). Defaults to 600.
+// SHARDCTL_HISTORIES is how many the long form plays (make chaos: 600). Defaults to 6.
 package histories

@@ -4,6 +4,8 @@ import (
 	"context"
 	"strconv"
 	"syscall"
+
+	"github.com/shardctl/shardctl/internal/binary"
 )
 
 // standing is what has to be there for a switch, and what must not.
@@ -51,7 +53,13 @@ var standing = []obstacle{
 	{"catch-up does not answer", 5, []string{"catchup", "did not hand over within 2 s"}, func(s *siege) ([]string, func()) {
 		s.w.catchupRuns(s.t) // it has the lease
 		s.catchup.Signal(s.t, syscall.SIGSTOP)
-		return []string{"pid " + strconv.Itoa(s.catchup.PID())}, func() { s.catchup.Signal(s.t, syscall.SIGCONT) }
+		return []string{"pid " + strconv.Itoa(s.catchup.PID())}, func() {
+			s.catchup.Signal(s.t, syscall.SIGCONT)
+			eventually(s.t, binary.Patience, "catch-up to be level again", func() bool {
+				lag, err := strconv.ParseFloat(text(s.w.must(s.t, "status"), "capture.lag_seconds"), 64)
+				return err == nil && lag < 1
+			})
+		}
 	}},
 	{"the log has a gap", 4, []string{"db1", "the log reached 5 bytes"}, then(statements(source,
 		"INSERT INTO shardctl.gap (migration, database, direction, reason) VALUES ('blocked', 'db1', 'forward', 'the log reached 5 bytes, its hard limit is 4')",

@@ -19,7 +19,10 @@ func largeRows(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("SHARDCTL_LARGE_ROWS")
 	if text == "" {
-		return 5_000_000
+		if full() {
+			return 5_000_000
+		}
+		return 200_000
 	}
 	rows, err := strconv.Atoi(text)
 	must(t, err)

@@ -138,10 +138,6 @@ func (c *Command) Result() Result {
 	return Result{Code: c.cmd.ProcessState.ExitCode(), Stdout: c.out.String(), Stderr: c.err.String()}
 }
 
-// Usage is what the system says of the command's resources, once Done is closed: a
-// *syscall.Rusage where there are such.
-func (c *Command) Usage() any { return c.cmd.ProcessState.SysUsage() }
-
 // Interrupt ends a command as Ctrl-C does.
 func (c *Command) Interrupt(t testing.TB) Result {
 	t.Helper()

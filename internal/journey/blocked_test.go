@@ -32,7 +32,7 @@ func TestBlockedSwitches(t *testing.T) {
 	}
 	s.catchup = w.begin(t, "catchup")
 	w.must(t, "backfill")
-	s.attempts("cutover", slices.Concat(unverified, transactions, routing, standing, servers))
+	s.attempts("cutover", slices.Concat(unverified, transactions, routing, standing, servers, disks))
 	w.catchupRuns(t)
 	s.turn("cutover", "cut_over")
 	c.databasesServe(t, true)

@@ -131,6 +131,9 @@ func (w *window) askHandover(ctx context.Context, d Direction) error {
 		if err != nil || answered {
 			return err
 		}
+		if _, err := store.Holder(ctx, w.side, w.cfg.migration(), store.Applier); errors.Is(err, store.ErrNotFound) {
+			return nil // it has ended by itself
+		}
 		if err := wait(ctx, 20*time.Millisecond); err != nil {
 			return err
 		}

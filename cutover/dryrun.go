@@ -20,42 +20,20 @@ type planned struct {
 
 // course is the steps of a switch in their order.
 func (w *window) course(d Direction) []planned {
-	routers := planned{"gate: routers", w.describeRouters}
-	blockers, pools := planned{"gate: blockers", w.gateBlockers}, planned{"gate: pools", w.gatePools}
-	writable, fences := planned{"gate: writable", w.gateWritable}, planned{"gate: fences", w.gateFences}
-	verified, copied := planned{"gate: verified", w.gateVerified}, planned{"gate: copied", w.gateCopied}
-	var out []planned
-	add := func(names ...string) {
-		for _, name := range names {
-			out = append(out, planned{name: name})
+	out := []planned{{name: "take over"}}
+	for _, g := range w.checks(d) {
+		out = append(out, planned{g.name, g.dry})
+		if g.left != "" {
+			out = append(out, planned{name: g.left})
 		}
 	}
-	add("take over")
-	if d == Forward {
-		out = append(out, verified, copied)
-	}
-	out = append(out, writable)
-	if d == Forward {
-		out = append(out, fences)
-	}
-	add("gate: capture")
-	out = append(out, routers)
-	add("gate: routers probed")
-	if d == Forward {
-		add("gate: reverse proven")
-	}
-	out = append(out, blockers, pools)
-	add("gate: sequence lanes")
+	shut := "lock"
 	if d == Back {
-		add("gate: stray writes")
+		shut = "close"
 	}
-	add("gate: level", "pre-lock", "watchdog", "pause")
-	if d == Forward {
-		add("lock")
-	} else {
-		add("close")
+	for _, name := range []string{"pre-lock", "watchdog", "pause", shut, "drain", "sequences", "delta", "fence", "commit", "open", "flip", "read back", "resume", "settle"} {
+		out = append(out, planned{name: name})
 	}
-	add("drain", "sequences", "delta", "fence", "commit", "open", "flip", "read back", "resume", "settle")
 	return out
 }
 

@@ -31,7 +31,10 @@ const (
 type gate struct {
 	name  string
 	run   func(context.Context) error
-	limit time.Duration // 0 is gateTimeout
+	dry   func(context.Context) error // what of it only reads; nil: nothing
+	left  string                      // how a dry run names what dry leaves out; "" is nothing
+	only  Direction                   // "" is both. A rollback must be possible at any time after a cutover
+	limit time.Duration               // 0 is gateTimeout
 }
 
 // take runs the gate within its limit.
@@ -46,42 +49,35 @@ func (g gate) take(ctx context.Context) error {
 	return err
 }
 
+// checks are the gates of a switch in a direction, in their order.
+func (w *window) checks(d Direction) []gate {
+	all := []gate{
+		{name: "gate: verified", run: w.gateVerified, dry: w.gateVerified, only: Forward},
+		{name: "gate: copied", run: w.gateCopied, dry: w.gateCopied, only: Forward},
+		{name: "gate: writable", run: w.gateWritable, dry: w.gateWritable},
+		{name: "gate: fences", run: w.gateFences, dry: w.gateFences, only: Forward},
+		{name: "gate: capture", run: func(ctx context.Context) error { return w.applier.Blocked(ctx, w.cfg.databaseNames(), d == Back) }},
+		{name: "gate: routers", run: func(ctx context.Context) error { return w.gateRouters(ctx, d) }, dry: w.describeRouters, left: "gate: routers probed"},
+		{name: "gate: reverse proven", run: func(ctx context.Context) error { return w.applier.ProveReverse(ctx, w.cfg.databaseNames()) }, only: Forward},
+		{name: "gate: blockers", run: w.gateBlockers, dry: w.gateBlockers},
+		{name: "gate: pools", run: w.gatePools, dry: w.gatePools},
+		{name: "gate: sequence lanes", run: w.setLanes},
+		{name: "gate: stray writes", run: w.settleStrays, only: Back},
+		{name: "gate: level", run: func(ctx context.Context) error { return w.gateLevel(ctx, d) }, limit: levelTimeout},
+	}
+	return slices.DeleteFunc(all, func(g gate) bool { return g.only != "" && g.only != d })
+}
+
 // gates refuses a switch that could not be finished in its budget, before
 // anything waits. Each gate is a step of its own, so that the report shows figures.
 func (w *window) gates(ctx context.Context, d Direction) error {
-	checks := []gate{
-		{name: "gate: verified", run: w.gateVerified},
-		{name: "gate: copied", run: w.gateCopied},
-		{name: "gate: writable", run: w.gateWritable},
-		{name: "gate: fences", run: w.gateFences},
-		{name: "gate: capture", run: func(ctx context.Context) error {
-			return w.cfg.applierBlocked(ctx, w.applier, d == Back)
-		}},
-		{name: "gate: routers", run: func(ctx context.Context) error { return w.gateRouters(ctx, d) }},
-		{name: "gate: reverse proven", run: func(ctx context.Context) error { return w.applier.ProveReverse(ctx, w.cfg.databaseNames()) }},
-		{name: "gate: blockers", run: w.gateBlockers},
-		{name: "gate: pools", run: w.gatePools},
-		{name: "gate: sequence lanes", run: w.setLanes},
-		{name: "gate: stray writes", run: w.settleStrays},
-		{name: "gate: level", run: func(ctx context.Context) error { return w.gateLevel(ctx, d) }, limit: levelTimeout},
-	}
-	for _, c := range checks {
-		if d == Back && backSkips[c.name] || d == Forward && forwardSkips[c.name] {
-			continue
-		}
-		if err := w.rec.step(ctx, c.name, c.take); err != nil {
+	for _, g := range w.checks(d) {
+		if err := w.rec.step(ctx, g.name, g.take); err != nil {
 			return err
 		}
 	}
 	return nil
 }
-
-// backSkips: a rollback must be possible at any time after a cutover, also when no
-// pass of verify is fresh; the copy was judged on the way forward.
-var backSkips = map[string]bool{"gate: verified": true, "gate: copied": true, "gate: fences": true, "gate: reverse proven": true}
-
-// forwardSkips: the source owns the shards, so that no write to them is stray.
-var forwardSkips = map[string]bool{"gate: stray writes": true}
 
 // settleStrays finds the writes to the source that went around its fences, and lets the
 // owners' rows win over them.
@@ -91,10 +87,6 @@ func (w *window) settleStrays(ctx context.Context) error {
 		return err
 	}
 	return w.applier.RereadStrays(ctx, w.cfg.databaseNames())
-}
-
-func (c Config) applierBlocked(ctx context.Context, a Applier, reverse bool) error {
-	return a.Blocked(ctx, c.databaseNames(), reverse)
 }
 
 func (w *window) gateVerified(ctx context.Context) error {

@@ -41,7 +41,7 @@ var switchGuards = []guard{
 		name: "the gate asks whether the copy is whole",
 		why:  "a database that lost a chunk would serve without its rows",
 		file: "cutover/gates.go",
-		old:  "{name: \"gate: copied\", run: w.gateCopied},\n", new: "",
+		old:  "{name: \"gate: copied\", run: w.gateCopied, dry: w.gateCopied, only: Forward},\n", new: "",
 		pkg: "cutover", test: "TestACopyThatIsNotWholeIsRefused",
 	},
 	{
@@ -55,21 +55,21 @@ var switchGuards = []guard{
 		name: "the gates ask whether fences and guards are there",
 		why:  "a fence that lacks ends a cutover in its window, a guard that lacks after its commit",
 		file: "cutover/gates.go",
-		old:  "{name: \"gate: fences\", run: w.gateFences},\n", new: "",
+		old:  "{name: \"gate: fences\", run: w.gateFences, dry: w.gateFences, only: Forward},\n", new: "",
 		pkg: "cutover", test: "TestACutoverIsRefusedWhereATriggerIsMissing",
 	},
 	{
 		name: "the gates ask whether the application can write on the databases",
 		why:  "every write after the cutover would fail",
 		file: "cutover/gates.go",
-		old:  "{name: \"gate: writable\", run: w.gateWritable},\n", new: "",
+		old:  "{name: \"gate: writable\", run: w.gateWritable, dry: w.gateWritable},\n", new: "",
 		pkg: "cutover", test: "TestADatabaseThatIsReadOnlyByDefaultIsRefused",
 	},
 	{
 		name: "the gates look for long transactions in the pools",
 		why:  "clients would be held for a PAUSE that cannot be had",
 		file: "cutover/gates.go",
-		old:  "{name: \"gate: pools\", run: w.gatePools},\n", new: "",
+		old:  "{name: \"gate: pools\", run: w.gatePools, dry: w.gatePools},\n", new: "",
 		pkg: "cutover", test: "TestALongReaderInAPoolRefusesASwitch",
 	},
 	{

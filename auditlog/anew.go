@@ -110,7 +110,7 @@ func (s Side) AwaitWriters(ctx context.Context, q postgres.Querier, limit time.D
 		if time.Now().After(deadline) {
 			return s.writersFailure(ctx, q, waiting)
 		}
-		if err := sleep(ctx, writersPoll); err != nil {
+		if err := postgres.Sleep(ctx, writersPoll); err != nil {
 			return err
 		}
 		if waiting, err = s.writers(ctx, q, waiting); err != nil {

@@ -91,7 +91,7 @@ func (r *reader) open(ctx context.Context, tables []string) (pgx.Tx, present, er
 		if postgres.SQLState(err) != "55P03" || try == lockTries {
 			return nil, present{}, fmt.Errorf("lock the tables of a tick: %w", err)
 		}
-		if err := sleep(ctx, 50*time.Millisecond); err != nil {
+		if err := postgres.Sleep(ctx, 50*time.Millisecond); err != nil {
 			return nil, present{}, err
 		}
 	}
@@ -122,16 +122,5 @@ func (r *reader) pace(held time.Duration) {
 		r.limit = max(r.limit/2, min(smallestBatch, r.a.cfg.Batch))
 	case held < snapshotShort:
 		r.limit = min(r.limit*2, r.a.cfg.Batch)
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
 	}
 }

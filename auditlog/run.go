@@ -59,7 +59,7 @@ func (a *Applier) Run(ctx context.Context, o RunOptions) error {
 			wait = newBackoff()
 		case started && passing(err):
 			a.cfg.Observe(Progress{Kind: Waiting, Err: err, First: err, Tries: wait.tries + 1})
-			if err := sleep(ctx, wait.next()); err != nil {
+			if err := postgres.Sleep(ctx, wait.next()); err != nil {
 				return err
 			}
 		default:
@@ -114,7 +114,7 @@ func (a *Applier) acquire(ctx context.Context, again bool) (*store.Lease, error)
 		if err == nil || !again || migrate.ExitCode(err) != migrate.ExitLeaseHeld || time.Now().After(deadline) {
 			return lease, err
 		}
-		if err := sleep(ctx, operatorPoll); err != nil {
+		if err := postgres.Sleep(ctx, operatorPoll); err != nil {
 			return nil, err
 		}
 	}
@@ -150,7 +150,7 @@ func (a *Applier) awaitOperator(ctx context.Context) error {
 			postgres.CloseQuietly(ctx, side)
 			side, pause = nil, wait.next()
 		}
-		if err := sleep(ctx, pause); err != nil {
+		if err := postgres.Sleep(ctx, pause); err != nil {
 			return err
 		}
 	}

@@ -120,7 +120,7 @@ func (o *outages) pauseFor(ctx context.Context, server string) error {
 	if s == nil {
 		return nil
 	}
-	return sleep(ctx, time.Until(s.until))
+	return postgres.Sleep(ctx, time.Until(s.until))
 }
 
 // reachable are the servers that may be tried now; where that is none, it waits
@@ -144,28 +144,14 @@ func (o *outages) reachable(ctx context.Context, servers []string) ([]string, er
 		if len(out) > 0 {
 			return out, nil
 		}
-		if err := sleep(ctx, wait); err != nil {
+		if err := postgres.Sleep(ctx, wait); err != nil {
 			return nil, err
 		}
 	}
 }
 
 // pause waits a moment for a database that is out of reach.
-func (o *outages) pause(ctx context.Context) error { return sleep(ctx, 100*time.Millisecond) }
+func (o *outages) pause(ctx context.Context) error { return postgres.Sleep(ctx, 100*time.Millisecond) }
 
 // source is the name of the source among the servers.
 const source = store.OwnerSource
-
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
-}

@@ -71,7 +71,7 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 			return Result{}, err
 		}
 		if lacking > 0 { // other processes have the rest
-			if err := sleep(ctx, othersEvery); err != nil {
+			if err := postgres.Sleep(ctx, othersEvery); err != nil {
 				return Result{}, err
 			}
 		}

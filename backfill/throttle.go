@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/shardctl/shardctl/internal/postgres"
 )
 
 // throttle holds workers back between chunks. It fails closed: what cannot be
@@ -33,7 +35,7 @@ type hindrance struct {
 func (t *throttle) poll(ctx context.Context) {
 	for {
 		t.look(ctx)
-		if sleep(ctx, measureEvery) != nil {
+		if postgres.Sleep(ctx, measureEvery) != nil {
 			return
 		}
 	}
@@ -64,7 +66,7 @@ func (t *throttle) wait(ctx context.Context) error {
 		if h.kind != "" {
 			pause = measureEvery / 4
 		}
-		if err := sleep(ctx, pause); err != nil {
+		if err := postgres.Sleep(ctx, pause); err != nil {
 			return err
 		}
 	}

@@ -116,7 +116,7 @@ func (w *worker) tries(ctx context.Context, c *Chunk, p *progress) error {
 	var err error
 	for try := range chunkTries {
 		if errors.Is(err, errConflict) {
-			if err := sleep(ctx, time.Duration(try)*conflictWait); err != nil {
+			if err := postgres.Sleep(ctx, time.Duration(try)*conflictWait); err != nil {
 				return err
 			}
 		}

@@ -37,7 +37,7 @@ func Beside(ctx context.Context, cfg Config, tell func(Released)) error {
 		if err := b.look(ctx); err != nil && ctx.Err() == nil && !postgres.Transient(err) {
 			return err
 		}
-		if err := wait(ctx, besidePoll); err != nil {
+		if err := postgres.Sleep(ctx, besidePoll); err != nil {
 			return err
 		}
 	}

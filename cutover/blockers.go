@@ -66,7 +66,7 @@ func (w *window) grace(ctx context.Context, look func() (busy bool, err error)) 
 		if err != nil || !busy || time.Now().After(end) {
 			return err
 		}
-		if err := wait(ctx, lookEvery); err != nil {
+		if err := postgres.Sleep(ctx, lookEvery); err != nil {
 			return err
 		}
 	}

@@ -46,7 +46,7 @@ func (w *window) applierLease(ctx context.Context, d Direction) (*store.Lease, e
 		if err == nil || !errors.As(err, &f) || f.Exit != migrate.ExitLeaseHeld || time.Now().After(deadline) {
 			return lease, err
 		}
-		if err := wait(ctx, 20*time.Millisecond); err != nil {
+		if err := postgres.Sleep(ctx, 20*time.Millisecond); err != nil {
 			return nil, err
 		}
 	}
@@ -134,7 +134,7 @@ func (w *window) askHandover(ctx context.Context, d Direction) error {
 		if _, err := store.Holder(ctx, w.side, w.cfg.migration(), store.Applier); errors.Is(err, store.ErrNotFound) {
 			return nil // it has ended by itself
 		}
-		if err := wait(ctx, 20*time.Millisecond); err != nil {
+		if err := postgres.Sleep(ctx, 20*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -152,15 +152,4 @@ func (w *window) handBack(ctx context.Context, lease *store.Lease) {
 	}
 	// A request that stays is withdrawn by the next command; catchup goes on when no operator lease is held.
 	_ = store.ClearHandover(ctx, w.side, w.cfg.migration())
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

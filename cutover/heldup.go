@@ -30,7 +30,7 @@ func (w *window) unlessHeldUp(ctx context.Context, drain func(context.Context) e
 	watched := make(chan struct{}) // closed by the watcher
 	go func() {
 		defer close(watched)
-		for wait(ctx, heldUpLook) == nil {
+		for postgres.Sleep(ctx, heldUpLook) == nil {
 			if err := w.heldUp(ctx); err != nil {
 				stop(err)
 			}

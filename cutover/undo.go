@@ -150,7 +150,7 @@ func (w *window) agreement(ctx context.Context) (standing, error) {
 		if err == nil && s.settled() {
 			return s, nil
 		}
-		if waitErr := wait(ctx, 50*time.Millisecond); waitErr != nil {
+		if waitErr := postgres.Sleep(ctx, 50*time.Millisecond); waitErr != nil {
 			return s, errors.Join(err, fmt.Errorf("the servers do not agree on who owns the shards: %w", waitErr))
 		}
 	}

@@ -145,7 +145,7 @@ func (p *pass) insert(ctx context.Context, tx pgx.Tx, subject string, owners []s
 // alive keeps the pass's heartbeat until ctx ends.
 func (p *pass) alive(ctx context.Context) error {
 	const sql = `UPDATE shardctl.verify_pass SET heartbeat_at = clock_timestamp() WHERE migration = $1 AND pass = $2`
-	for wait(ctx, beatEvery) == nil {
+	for postgres.Sleep(ctx, beatEvery) == nil {
 		err := p.v.onSource(ctx, func(conn *pgxpool.Conn) error {
 			_, err := conn.Exec(ctx, sql, p.v.migration(), [16]byte(p.id))
 			return err

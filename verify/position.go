@@ -48,7 +48,7 @@ func (v *Verifier) awaitReplica(ctx context.Context) error {
 			case !done && time.Now().After(deadline):
 				return migrate.Refuse("verify.replica", v.read.Name, "the replica has not replayed what the databases already have", "wait for it, or remove read_dsn")
 			case !done:
-				if err := wait(ctx, v.limits.backoff); err != nil {
+				if err := postgres.Sleep(ctx, v.limits.backoff); err != nil {
 					return err
 				}
 			}

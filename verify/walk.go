@@ -133,20 +133,9 @@ func (v *Verifier) persist(ctx context.Context, s *server, fn func() error) erro
 			return err
 		}
 		v.observe(Event{Kind: Retrying, Reason: s.Name + ": " + err.Error()})
-		if waitErr := wait(ctx, pause); waitErr != nil {
+		if waitErr := postgres.Sleep(ctx, pause); waitErr != nil {
 			return errors.Join(err, waitErr)
 		}
 		pause *= 2
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
 	}
 }

@@ -41,7 +41,7 @@ func TerminateBackend(ctx context.Context, q Querier, b Backend) error {
 		if done {
 			return nil
 		}
-		if err := pause(ctx, 10*time.Millisecond); err != nil {
+		if err := Sleep(ctx, 10*time.Millisecond); err != nil {
 			return fmt.Errorf("wait for the end of backend %d: %w", b.PID, err)
 		}
 	}

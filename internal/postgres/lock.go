@@ -80,7 +80,7 @@ func UpgradeLock(ctx context.Context, tx pgx.Tx, mode string, tables []string, d
 		if SQLState(err) != "55P03" && SQLState(err) != "40P01" {
 			return fmt.Errorf("lock %s: %w", strings.Join(tables, ", "), err)
 		}
-		if err := pause(ctx, min(jitter(), time.Until(deadline))); err != nil {
+		if err := Sleep(ctx, min(jitter(), time.Until(deadline))); err != nil {
 			return err
 		}
 	}
@@ -96,17 +96,6 @@ func tryLimit(ctx context.Context, tx pgx.Tx) (time.Duration, error) {
 }
 
 func jitter() time.Duration { return time.Duration(20+rand.IntN(60)) * time.Millisecond }
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(max(d, 0))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
-}
 
 func lockUnderSavepoint(ctx context.Context, tx pgx.Tx, mode string, tables []string, timeout time.Duration) error {
 	sp, err := tx.Begin(ctx)

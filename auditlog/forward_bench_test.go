@@ -2,11 +2,13 @@ package auditlog_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/shardctl/shardctl/internal/localpg"
 )
 
 // BenchmarkForward drains single-row transactions, spread over the keys, into four
@@ -48,25 +50,13 @@ func BenchmarkForward(b *testing.B) {
 
 // cpu is the CPU time so far of this process and of a server's.
 func cpu(b *testing.B, postmaster string) time.Duration {
-	const tick = 10 * time.Millisecond // USER_HZ
-	var total time.Duration
-	all, err := filepath.Glob("/proc/[0-9]*/stat")
+	pid, err := strconv.Atoi(postmaster)
 	must(b, err)
-	for _, path := range all {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			continue // it has just ended
-		}
-		f := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
-		if f[1] != postmaster && filepath.Base(filepath.Dir(path)) != fmt.Sprint(os.Getpid()) {
-			continue
-		}
-		var user, system int64
-		fmt.Sscan(f[11], &user)
-		fmt.Sscan(f[12], &system)
-		total += time.Duration(user+system) * tick
-	}
-	return total
+	servers, err := localpg.ServerCPU(pid)
+	must(b, err)
+	var own syscall.Rusage
+	must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &own))
+	return servers + time.Duration(own.Utime.Nano()+own.Stime.Nano())
 }
 
 // BenchmarkReverse drains as many single-row transactions of four databases back.

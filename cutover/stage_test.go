@@ -177,7 +177,8 @@ func (s *stage) ended(o order, err error) {
 	}
 }
 
-// attempt runs a command until it is not kept out by what another one left of a lease.
+// attempt runs a command until it is neither kept out by what another one left of a lease,
+// nor out of time: then it says that traffic is where it was, and to run it again.
 func (s *stage) attempt(o order) error {
 	o.Turnstile, o.MaxPause = s.gate.listener.Addr().String(), s.pause
 	for deadline := time.Now().Add(patience); ; {
@@ -185,7 +186,8 @@ func (s *stage) attempt(o order) error {
 		if err == nil && report.Outcome != cutover.Done && report.Outcome != cutover.Nothing {
 			return fmt.Errorf("it is %s", report.Outcome)
 		}
-		if migrate.ExitCode(err) != migrate.ExitLeaseHeld || time.Now().After(deadline) {
+		code := migrate.ExitCode(err)
+		if code != migrate.ExitLeaseHeld && code != migrate.ExitAborted || time.Now().After(deadline) {
 			return err
 		}
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shardctl/shardctl/cutover"
-	"github.com/shardctl/shardctl/internal/layout"
 	"github.com/shardctl/shardctl/migrate"
 )
 
@@ -66,20 +65,26 @@ func (a *app) watchBeside(ctx context.Context) error {
 	if s.migration == nil {
 		return s.require("watchdog")
 	}
-	l, err := s.layout(ctx)
-	if err != nil {
-		return err
-	}
-	routers, closeRouters, err := s.routers(ctx)
+	cfg, closeRouters, err := s.guardConfig(ctx)
 	defer closeRouters()
 	if err != nil {
 		return err
 	}
-	cfg := cutover.Config{Layout: l, Source: s.sourceTarget(), Databases: s.databaseTargets(), MaxPause: s.spec.Cutover.MaxPause, Routers: routers}
 	s.log.Info().Msg("watchdog waits")
 	return cutover.Beside(ctx, cfg, func(r cutover.Released) {
 		s.log.Warn().Str("command", r.Command).Strs("databases", r.Databases).Dur("held", r.Held).Err(r.Err).Msg("watchdog has ended the window")
 	})
+}
+
+// guardConfig is what the guard of a window needs. The function that comes back closes its
+// routers, also after an error.
+func (s *session) guardConfig(ctx context.Context) (cutover.Config, func(), error) {
+	l, err := s.layout(ctx)
+	if err != nil {
+		return cutover.Config{}, func() {}, err
+	}
+	routers, closeRouters, err := s.routers(ctx)
+	return cutover.Config{Layout: l, Source: s.sourceTarget(), Databases: s.databaseTargets(), MaxPause: s.spec.Cutover.MaxPause, Routers: routers}, closeRouters, err
 }
 
 func (a *app) guard(ctx context.Context, stdin io.Reader) error {
@@ -104,16 +109,12 @@ func (a *app) guard(ctx context.Context, stdin io.Reader) error {
 		return err
 	}
 	defer s.close(ctx)
-	l, err := layout.Load(ctx, s.source, spec)
-	if err != nil {
-		return err
-	}
-	routers, closeRouters, err := s.routers(ctx)
+	cfg, closeRouters, err := s.guardConfig(ctx)
 	defer closeRouters()
 	if err != nil {
 		return err
 	}
-	cfg := cutover.Config{Layout: l, Source: s.sourceTarget(), Databases: s.databaseTargets(), Only: o.Databases, MaxPause: o.MaxPause, Routers: routers}
+	cfg.Only, cfg.MaxPause = o.Databases, o.MaxPause
 	acted, err := cutover.Guard(ctx, cfg, o.Direction, in, a.out)
 	if acted {
 		a.log.Warn().Err(err).Msg("watchdog has ended the window")

@@ -48,7 +48,7 @@ var Rules = []Rule{
 		Why: "cmd is the one place that knows every concrete type",
 	},
 	{
-		Except: []string{"internal/pgtest", "internal/binary", "internal/chaos"}, Never: []string{"internal/pgtest", "internal/binary"},
+		Except: []string{"internal/pgtest", "internal/binary", "internal/chaos", "internal/benchmark"}, Never: []string{"internal/pgtest", "internal/binary"},
 		Why: "what only tests need is not built into the program",
 	},
 	{

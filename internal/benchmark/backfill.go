@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/shardctl/shardctl/internal/localpg"
 )
 
 // plainTable is where a reference copies to: the key is there, indexes follow the rows.
@@ -44,7 +45,7 @@ func (w *world) backfills(ctx context.Context) error {
 			if err := w.settle(ctx); err != nil {
 				return err
 			}
-			used, err := serverCPU(w.source.PID())
+			used, err := localpg.ServerCPU(w.source.PID())
 			if err != nil {
 				return err
 			}
@@ -52,7 +53,7 @@ func (w *world) backfills(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", c.name, err)
 			}
-			after, err := serverCPU(w.source.PID())
+			after, err := localpg.ServerCPU(w.source.PID())
 			if err != nil {
 				return err
 			}
@@ -111,13 +112,23 @@ func (w *world) copyOnce(ctx context.Context, mode string) (took time.Duration, 
 		return 0, err
 	}
 	if catchup == nil {
-		time.Sleep(500 * time.Millisecond) // the mode is entered by then
+		if err := w.modesChosen(ctx, copying); err != nil {
+			return 0, err
+		}
 		if catchup, err = w.shardctl.start(ctx, "catchup"); err != nil {
 			return 0, err
 		}
 	}
 	took, err = copying.wait()
 	return took, errors.Join(err, catchup.stop())
+}
+
+// modesChosen waits until a backfill has entered its modes, or has ended.
+func (w *world) modesChosen(ctx context.Context, copying *running) error {
+	return until(ctx, 10*time.Millisecond, func() (bool, error) {
+		chosen, err := value(ctx, w.source.DSN(appName), "SELECT count(*) FROM shardctl.backfill_mode WHERE migration = 'bench'")
+		return int(chosen) == len(w.targets) || copying.Ended(), err
+	})
 }
 
 // pipes copies with one filtered `COPY … | COPY` a database, and builds two indexes each.
@@ -155,7 +166,7 @@ func pipe(ctx context.Context, from, query, to string) error {
 
 // plainRead is the CPU that the source needs to give the table away once.
 func (w *world) plainRead(ctx context.Context) (time.Duration, error) {
-	before, err := serverCPU(w.source.PID())
+	before, err := localpg.ServerCPU(w.source.PID())
 	if err != nil {
 		return 0, err
 	}
@@ -165,36 +176,18 @@ func (w *world) plainRead(ctx context.Context) (time.Duration, error) {
 	if err := cmd.Run(); err != nil {
 		return 0, fmt.Errorf("read block: %w: %s", err, failed.String())
 	}
-	after, err := serverCPU(w.source.PID())
+	after, err := localpg.ServerCPU(w.source.PID())
 	return after - before, err
 }
 
 // native is the server's own initial synchronisation, into one database.
 func (w *world) native(ctx context.Context) (time.Duration, error) {
-	to := w.targets[0].DSN(plainName)
-	if err := errors.Join(runSQL(ctx, to, plainTable, plainIndexes), runSQL(ctx, w.source.DSN(appName), "DROP PUBLICATION IF EXISTS p", "CREATE PUBLICATION p FOR TABLE block")); err != nil {
-		return 0, err
+	took, err := w.subscribe(ctx)
+	if err != nil {
+		return took, err
 	}
-	started := time.Now()
-	if err := runSQL(ctx, to, "CREATE SUBSCRIPTION s CONNECTION '"+keywords(w.source.DSN(appName))+"' PUBLICATION p"); err != nil {
-		return 0, err
-	}
-	for {
-		left, err := value(ctx, to, "SELECT count(*) FROM pg_subscription_rel WHERE srsubstate NOT IN ('s', 'r')")
-		if err != nil {
-			return 0, err
-		}
-		if left == 0 {
-			break
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	took := time.Since(started)
-	return took, runSQL(ctx, to, "DROP SUBSCRIPTION s")
+	return took, runSQL(ctx, w.targets[0].DSN(plainName), "DROP SUBSCRIPTION s")
 }
-
-// keywords writes a DSN for a statement.
-func keywords(dsn string) string { return strings.ReplaceAll(dsn, "'", "''") }
 
 // pgcopydb copies with pgcopydb, two jobs of each kind, as two processors allow. It has
 // to copy the whole database, so it is given one that holds block alone.

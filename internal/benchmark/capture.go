@@ -4,6 +4,9 @@ import (
 	"context"
 	"strconv"
 	"time"
+
+	"github.com/shardctl/shardctl/internal/localpg"
+	"github.com/shardctl/shardctl/internal/postgres"
 )
 
 const (
@@ -81,15 +84,17 @@ func (w *world) captureIs(ctx context.Context, enabled bool) error {
 }
 
 // cpuOf is the CPU that the source uses for something, what follows a commit included.
-func (w *world) cpuOf(_ context.Context, do func() error) (time.Duration, error) {
-	before, err := serverCPU(w.source.PID())
+func (w *world) cpuOf(ctx context.Context, do func() error) (time.Duration, error) {
+	before, err := localpg.ServerCPU(w.source.PID())
 	if err != nil {
 		return 0, err
 	}
 	if err := do(); err != nil {
 		return 0, err
 	}
-	time.Sleep(500 * time.Millisecond)
-	after, err := serverCPU(w.source.PID())
+	if err := postgres.Sleep(ctx, 500*time.Millisecond); err != nil { // the WAL and the checkpointer
+		return 0, err
+	}
+	after, err := localpg.ServerCPU(w.source.PID())
 	return after - before, err
 }

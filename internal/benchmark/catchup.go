@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/shardctl/shardctl/internal/postgres"
 )
 
 // drained is how many transactions of one row each a drain has to apply.
@@ -53,7 +55,7 @@ func (w *world) drains(ctx context.Context) error {
 	}
 	to, from := w.targets[0].DSN(plainName), w.source.DSN(appName)
 	say("a subscription to compare with")
-	if err := w.subscribe(ctx); err != nil {
+	if _, err := w.subscribe(ctx); err != nil {
 		return err
 	}
 	n := min(drained, w.o.rows)
@@ -96,23 +98,26 @@ func (w *world) drains(ctx context.Context) error {
 	return errors.Join(runSQL(ctx, to, "DROP SUBSCRIPTION s"), runSQL(ctx, from, "DROP PUBLICATION p"))
 }
 
-// subscribe makes a subscription of the whole table and waits until it is level.
-func (w *world) subscribe(ctx context.Context) error {
+// subscribe makes a subscription of the whole table, waits until it is level, and gives how
+// long that took.
+func (w *world) subscribe(ctx context.Context) (time.Duration, error) {
 	to := w.targets[0].DSN(plainName)
 	if err := errors.Join(runSQL(ctx, to, plainTable, plainIndexes), runSQL(ctx, w.source.DSN(appName), "DROP PUBLICATION IF EXISTS p", "CREATE PUBLICATION p FOR TABLE block")); err != nil {
-		return err
+		return 0, err
 	}
+	started := time.Now()
 	if err := runSQL(ctx, to, "CREATE SUBSCRIPTION s CONNECTION '"+keywords(w.source.DSN(appName))+"' PUBLICATION p"); err != nil {
-		return err
+		return 0, err
 	}
-	for {
-		left, err := value(ctx, to, "SELECT count(*) FROM pg_subscription_rel WHERE srsubstate <> 'r'")
-		if err != nil || left == 0 {
-			return err
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+	err := until(ctx, 100*time.Millisecond, func() (bool, error) {
+		left, err := value(ctx, to, "SELECT count(*) FROM pg_subscription_rel WHERE srsubstate NOT IN ('s', 'r')")
+		return left == 0, err
+	})
+	return time.Since(started), err
 }
+
+// keywords writes a DSN for a statement.
+func keywords(dsn string) string { return strings.ReplaceAll(dsn, "'", "''") }
 
 // followed lets the subscription go on and waits until it has applied all.
 func (w *world) followed(ctx context.Context) (time.Duration, error) {
@@ -129,14 +134,12 @@ func (w *world) followed(ctx context.Context) (time.Duration, error) {
 	if err := runSQL(ctx, w.targets[0].DSN(plainName), "ALTER SUBSCRIPTION s ENABLE"); err != nil {
 		return 0, err
 	}
-	for {
-		var there bool
+	err = until(ctx, 20*time.Millisecond, func() (there bool, err error) {
 		const applied = "SELECT coalesce(bool_or(replay_lsn >= $1::text::pg_lsn), false) FROM pg_stat_replication WHERE application_name = 's'"
-		if err := conn.QueryRow(ctx, applied, end).Scan(&there); err != nil || there {
-			return time.Since(started), err
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		err = conn.QueryRow(ctx, applied, end).Scan(&there)
+		return there, err
+	})
+	return time.Since(started), err
 }
 
 // underLoad lets eight clients write as fast as the source can and measures how far the
@@ -200,12 +203,12 @@ func (w *world) stamp(ctx context.Context) (lags samples, err error) {
 				}
 				there = there || found
 			}
-			time.Sleep(2 * time.Millisecond)
+			_ = postgres.Sleep(ctx, 2*time.Millisecond) // its end is looked at above
 		}
 		if ctx.Err() == nil {
 			lags.add(time.Since(written))
 		}
-		time.Sleep(50 * time.Millisecond)
+		_ = postgres.Sleep(ctx, 50*time.Millisecond)
 	}
 	if len(lags) < 10 {
 		return lags, fmt.Errorf("only %d rows were seen to arrive", len(lags))

@@ -1,76 +1,74 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"syscall"
 	"time"
+
+	"github.com/shardctl/shardctl/internal/binary"
 )
 
 // program is shardctl, built for this run, with a spec.
 type program struct {
 	path, spec string
-	peak       map[string]int64 // the largest resident set of each command, in bytes
+	peak       map[string]int64 // the most that each command had in memory, in bytes
 }
 
 // build builds shardctl into a folder.
 func build(ctx context.Context, folder string) (*program, error) {
 	p := &program{path: folder + "/shardctl", spec: folder + "/shardctl.yaml", peak: map[string]int64{}}
-	out, err := exec.CommandContext(ctx, "go", "build", "-o", p.path, "github.com/shardctl/shardctl/cmd/shardctl").CombinedOutput()
-	if err != nil {
-		return nil, fmt.Errorf("build shardctl: %w: %s", err, out)
-	}
-	return p, nil
+	return p, binary.Build(ctx, p.path)
 }
 
 // running is a started command.
 type running struct {
-	p        *program
-	name     string
-	cmd      *exec.Cmd
-	out, err bytes.Buffer
-	begun    time.Time
+	*binary.Command
+	p      *program
+	name   string
+	begun  time.Time
+	memory func() int64
+	forget func() bool // the context
 }
 
 func (p *program) start(ctx context.Context, args ...string) (*running, error) {
-	r := &running{p: p, name: args[0], begun: time.Now()}
-	r.cmd = exec.CommandContext(ctx, p.path, append([]string{args[0], "-f", p.spec, "-o", "json", "--log-level", "warn", "--log-format", "json"}, args[1:]...)...)
-	r.cmd.Stdout, r.cmd.Stderr, r.cmd.WaitDelay = &r.out, &r.err, 10*time.Second
-	r.cmd.Cancel = func() error { return r.cmd.Process.Signal(os.Interrupt) }
-	if err := r.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start shardctl %s: %w", args[0], err)
+	c, err := binary.Start(p.path, os.Environ(), append([]string{args[0], "-f", p.spec, "-o", "json", "--log-level", "warn", "--log-format", "json"}, args[1:]...)...)
+	if err != nil {
+		return nil, err
 	}
+	r := &running{Command: c, p: p, name: args[0], begun: time.Now(), memory: c.WatchMemory()}
+	r.forget = context.AfterFunc(ctx, func() { _ = c.Send(syscall.SIGINT) }) // one that has ended says so below
 	return r, nil
 }
 
 // wait gives how long the command took.
-func (r *running) wait() (time.Duration, error) {
-	err := r.cmd.Wait()
+func (r *running) wait() (time.Duration, error) { return r.waitFor(0) }
+
+// waitFor is wait for a command that may end with a code beside 0.
+func (r *running) waitFor(code int) (time.Duration, error) {
+	<-r.Done()
 	took := time.Since(r.begun)
-	if usage, ok := r.cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		r.p.peak[r.name] = max(r.p.peak[r.name], usage.Maxrss<<10)
-	}
-	if err != nil {
-		return took, fmt.Errorf("shardctl %s: %w: %s %s", r.name, err, r.out.String(), r.err.String())
+	r.forget()
+	r.p.peak[r.name] = max(r.p.peak[r.name], r.memory())
+	if end := r.Result(); end.Code != 0 && end.Code != code {
+		return took, fmt.Errorf("shardctl %s: %s", r.name, end)
 	}
 	return took, nil
 }
 
 // stop ends a command that runs until it is told to.
 func (r *running) stop() error {
-	_ = r.cmd.Process.Signal(os.Interrupt) // one that has ended says why below
-	_, err := r.wait()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() == 130 {
-		return nil
+	if err := r.Send(syscall.SIGINT); err != nil {
+		return err
 	}
+	_, err := r.waitFor(interrupted)
 	return err
 }
+
+// interrupted is the exit code of a command that was stopped.
+const interrupted = 130
 
 // run runs a command to its end.
 func (p *program) run(ctx context.Context, args ...string) (time.Duration, error) {
@@ -90,7 +88,7 @@ func (p *program) read(ctx context.Context, into any, args ...string) error {
 	if _, err := r.wait(); err != nil {
 		return err
 	}
-	if err := json.Unmarshal(r.out.Bytes(), into); err != nil {
+	if err := json.Unmarshal([]byte(r.Stdout()), into); err != nil {
 		return fmt.Errorf("read what shardctl %s printed: %w", args[0], err)
 	}
 	return nil

@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/shardctl/shardctl/internal/localpg"
+	"github.com/shardctl/shardctl/internal/postgres"
 )
 
 // switched is one line of the cutover suite: pauses as the clients saw them.
@@ -28,21 +28,18 @@ type switched struct {
 
 // cutoverSuite switches there and back again and again under eight clients, and holds
 // and releases the pooler as often without a switch.
-func cutoverSuite(ctx context.Context, o options) (err error) {
-	w, err := newWorld(ctx, o, 4)
-	if w != nil {
-		defer func() { err = errors.Join(err, w.close()) }()
-	}
-	if err != nil {
-		return err
-	}
+func cutoverSuite(ctx context.Context, o options) error {
+	return within(ctx, o, 4, func(w *world) error { return w.manySwitches(ctx) })
+}
+
+func (w *world) manySwitches(ctx context.Context) error {
 	if err := w.load(ctx); err != nil {
 		return err
 	}
 	for _, c := range []struct {
 		shards, rounds int
-	}{{16, o.rounds}, {480, max(o.rounds/5, 1)}} {
-		if name := fmt.Sprintf("entries_%d", c.shards); o.wants(name) {
+	}{{16, w.o.rounds}, {480, max(w.o.rounds/5, 1)}} {
+		if name := fmt.Sprintf("entries_%d", c.shards); w.o.wants(name) {
 			if err := w.switches(ctx, c.shards, c.rounds); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
@@ -58,7 +55,7 @@ func (w *world) switches(ctx context.Context, shards, rounds int) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, pooler.Close()) }()
-	if err := w.writeRouted(pooler, shards); err != nil {
+	if err := w.writeSpec(shape{shards: shards, schema: "public", tables: blockOnly, pooler: pooler}); err != nil {
 		return err
 	}
 	if err := w.begin(ctx); err != nil {
@@ -107,7 +104,9 @@ func (w *world) switches(ctx context.Context, shards, rounds int) (err error) {
 func (w *world) turns(ctx context.Context, pooler *localpg.PgBouncer, rounds int) (map[string][]span, error) {
 	spans := map[string][]span{}
 	take := func(name string, do func() error) error {
-		time.Sleep(1100 * time.Millisecond) // so that each has a second of its own before and after
+		if err := postgres.Sleep(ctx, 1100*time.Millisecond); err != nil { // so that each has a second of its own before and after
+			return err
+		}
 		started := time.Now()
 		if err := do(); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
@@ -141,31 +140,6 @@ func (w *world) pooler(ctx context.Context, shards int) (*localpg.PgBouncer, err
 		fmt.Fprintf(&b, "app_%03d = host=127.0.0.1 port=%d dbname=%s pool_size=2\n", s, w.source.Port(), appName)
 	}
 	return localpg.NewPgBouncer(ctx, localpg.PgBouncerOptions{Databases: b.String(), Settings: []string{"max_client_conn = 500", "query_wait_timeout = 60"}})
-}
-
-// writeRouted describes the migration with the pooler as its router.
-func (w *world) writeRouted(pooler *localpg.PgBouncer, shards int) error {
-	var databases, placement []string
-	for i, c := range w.targets {
-		databases = append(databases, fmt.Sprintf("  db%d: {dsn: %q}", i, c.DSN(appName)))
-		each := shards / len(w.targets)
-		placement = append(placement, fmt.Sprintf("db%d: %d-%d", i, i*each, (i+1)*each-1))
-	}
-	text := fmt.Sprintf(`version: 1
-migration: bench
-source: {dsn: %q}
-databases:
-%s
-shards: {count: %d, schema: public, hash: postgres, placement: {%s}}
-tables:
-%s
-cutover: {max_pause: 5s}
-topology:
-  - driver: pgbouncer
-    instances: [{admin_dsn: %q, databases_file: %s}]
-    entries: [{database: "app_%%03d"}]
-`, w.source.DSN(appName), strings.Join(databases, "\n"), shards, strings.Join(placement, ", "), strings.TrimRight(blockOnly, "\n"), pooler.AdminDSN(), pooler.DatabasesFile)
-	return os.WriteFile(w.shardctl.spec, []byte(text), 0o600)
 }
 
 func printLine(v any) error {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/shardctl/shardctl/internal/postgres"
 )
 
 // largeLine is what the copy of a long, narrow table took.
@@ -20,24 +22,21 @@ type largeLine struct {
 }
 
 // largeSuite copies a narrow table of many rows and looks at its progress all the time.
-func largeSuite(ctx context.Context, o options) (err error) {
-	w, err := newWorld(ctx, o, 2)
-	if w != nil {
-		defer func() { err = errors.Join(err, w.close()) }()
-	}
-	if err != nil {
-		return err
-	}
+func largeSuite(ctx context.Context, o options) error {
+	return within(ctx, o, 2, func(w *world) error { return w.narrow(ctx) })
+}
+
+func (w *world) narrow(ctx context.Context) error {
 	if err := w.loadNarrow(ctx); err != nil {
 		return err
 	}
-	if err := w.writeSpec("  - {name: public.point, key: owner}\n"); err != nil {
+	if err := w.writeSpec(shape{shards: 8, schema: "app", tables: "  - {name: public.point, key: owner}\n"}); err != nil {
 		return err
 	}
 	if err := w.begin(ctx); err != nil {
 		return err
 	}
-	line := largeLine{Name: "large", Rows: o.rows}
+	line := largeLine{Name: "large", Rows: w.o.rows}
 	watching, stop := context.WithCancel(ctx)
 	watched := make(chan error, 1)
 	go func() { watched <- w.watchProgress(watching, &line) }()
@@ -49,12 +48,12 @@ func largeSuite(ctx context.Context, o options) (err error) {
 	if _, err := w.verified(ctx); err != nil {
 		return err
 	}
-	line.Seconds, line.RowsPerS, line.Peak = round(took.Seconds()), round(float64(o.rows)/took.Seconds()), w.shardctl.peak
+	line.Seconds, line.RowsPerS, line.Peak = round(took.Seconds()), round(float64(w.o.rows)/took.Seconds()), w.shardctl.peak
 	return printLine(line)
 }
 
 func (w *world) loadNarrow(ctx context.Context) error {
-	for _, c := range append(w.targets[:len(w.targets):len(w.targets)], w.source) {
+	for _, c := range w.servers() {
 		if err := runSQL(ctx, c.DSN("postgres"), "CREATE DATABASE "+appName); err != nil {
 			return err
 		}
@@ -89,7 +88,7 @@ func (w *world) watchProgress(ctx context.Context, line *largeLine) error {
 			line.Unsure++
 		}
 		last = s.Backfill.Percent
-		time.Sleep(time.Second)
+		_ = postgres.Sleep(ctx, time.Second) // its end is looked at above
 	}
 	return nil
 }

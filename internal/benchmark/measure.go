@@ -1,9 +1,6 @@
 package main
 
 import (
-	"encoding/json"
-	"fmt"
-	"os"
 	"slices"
 	"time"
 )
@@ -21,14 +18,7 @@ type measure struct {
 }
 
 // print writes the line.
-func (m measure) print() error {
-	line, err := json.Marshal(m)
-	if err != nil {
-		return fmt.Errorf("print %s: %w", m.Name, err)
-	}
-	_, err = fmt.Fprintf(os.Stdout, "%s\n", line)
-	return err
-}
+func (m measure) print() error { return printLine(m) }
 
 // samples are the rounds of one side, in seconds or in what unit says.
 type samples []float64

@@ -4,12 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/shardctl/shardctl/internal/localpg"
+	"github.com/shardctl/shardctl/internal/postgres"
 )
 
 // The shape of the scale suite: a schema for each of 480 logical shards, on 32 databases
@@ -42,49 +41,33 @@ type figures struct {
 }
 
 // scaleSuite takes 480 logical shards on 32 databases there and back.
-func scaleSuite(ctx context.Context, o options) (err error) {
-	w, err := newWorld(ctx, o, scaleServers)
-	if w != nil {
-		defer func() { err = errors.Join(err, w.close()) }()
-	}
-	if err != nil {
-		return err
-	}
+func scaleSuite(ctx context.Context, o options) error {
+	return within(ctx, o, scaleServers, func(w *world) error { return w.scaled(ctx) })
+}
+
+func (w *world) scaled(ctx context.Context) (err error) {
 	if err := w.load(ctx); err != nil {
 		return err
 	}
+	s := shape{shards: scaleShards, databases: scaleDatabases, schema: "shard_%03d", tables: scaleTables}
 	for i := range scaleDatabases {
-		if err := runSQL(ctx, w.targets[i%scaleServers].DSN("postgres"), fmt.Sprintf("CREATE DATABASE app_%d", i)); err != nil {
+		if err := runSQL(ctx, w.targets[i%scaleServers].DSN("postgres"), "CREATE DATABASE "+s.name(i)); err != nil {
 			return err
 		}
 	}
-	pooler, err := w.pooler(ctx, scaleShards)
-	if err != nil {
+	if s.pooler, err = w.pooler(ctx, scaleShards); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, pooler.Close()) }()
-	if err := w.writeScale(pooler); err != nil {
+	defer func() { err = errors.Join(err, s.pooler.Close()) }()
+	if err := w.writeSpec(s); err != nil {
 		return err
 	}
-	j := &scaleJourney{w: w, figures: figures{Name: "scale", Shards: scaleShards, Databases: scaleDatabases, Rows: o.rows,
+	j := &scaleJourney{w: w, figures: figures{Name: "scale", Shards: scaleShards, Databases: scaleDatabases, Rows: w.o.rows,
 		Seconds: map[string]float64{}, PauseMS: map[string]float64{}, Connections: map[string]float64{}}}
-	if err := j.play(ctx, pooler); err != nil {
+	if err := j.play(ctx, s.pooler); err != nil {
 		return err
 	}
 	return printLine(j.figures)
-}
-
-func (w *world) writeScale(pooler *localpg.PgBouncer) error {
-	var databases, placement []string
-	each := scaleShards / scaleDatabases
-	for i := range scaleDatabases {
-		databases = append(databases, fmt.Sprintf("  db%d: {dsn: %q}", i, w.targets[i%scaleServers].DSN(fmt.Sprintf("app_%d", i))))
-		placement = append(placement, fmt.Sprintf("db%d: %d-%d", i, i*each, (i+1)*each-1))
-	}
-	text := fmt.Sprintf("version: 1\nmigration: scale\nsource: {dsn: %q}\ndatabases:\n%s\nshards: {count: %d, schema: \"shard_%%03d\", hash: postgres, placement: {%s}}\ntables:\n%s",
-		w.source.DSN(appName), strings.Join(databases, "\n"), scaleShards, strings.Join(placement, ", "), scaleTables)
-	text += fmt.Sprintf("cutover: {max_pause: 5s}\ntopology:\n  - {driver: pgbouncer, instances: [{admin_dsn: %q, databases_file: %s}], entries: [{database: \"app_%%03d\"}]}\n", pooler.AdminDSN(), pooler.DatabasesFile)
-	return os.WriteFile(w.shardctl.spec, []byte(text), 0o600)
 }
 
 // scaleJourney is the journey under way.
@@ -119,7 +102,7 @@ func (j *scaleJourney) play(ctx context.Context, pooler *localpg.PgBouncer) erro
 	if err := errors.Join(err, catchup.stop()); err != nil {
 		return err
 	}
-	j.IdleTickMS = idleTicks(catchup.err.String())
+	j.IdleTickMS = idleTicks(catchup.Stderr())
 	return nil
 }
 
@@ -141,14 +124,14 @@ func (j *scaleJourney) timed(ctx context.Context, name string, args ...string) e
 func (j *scaleJourney) mostConnections(ctx context.Context) (most float64) {
 	for ctx.Err() == nil {
 		sum := 0.0
-		for _, c := range append(j.w.targets[:len(j.w.targets):len(j.w.targets)], j.w.source) {
+		for _, c := range j.w.servers() {
 			n, err := value(ctx, c.DSN("postgres"), "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'shardctl %'")
 			if err == nil {
 				sum += n
 			}
 		}
 		most = max(most, sum)
-		time.Sleep(100 * time.Millisecond)
+		_ = postgres.Sleep(ctx, 100*time.Millisecond) // its end is looked at above
 	}
 	return most
 }
@@ -187,7 +170,9 @@ func (j *scaleJourney) thereAndBack(ctx context.Context, crowd *crowd) error {
 			return err
 		}
 		s.end = time.Now()
-		time.Sleep(time.Second)
+		if err := postgres.Sleep(ctx, time.Second); err != nil { // requests of the second after it count too
+			return err
+		}
 		seen := crowd.line(command, []span{s})
 		j.Seconds[command], j.PauseMS[command], j.PauseMS[command+"_clients"] = round(s.end.Sub(s.start).Seconds()), round(report.Pause.Router), seen.Max
 		j.Failed = seen.Failed

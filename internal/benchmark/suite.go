@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 )
@@ -11,18 +10,15 @@ import (
 const blockOnly = "  - {name: public.block, key: workspace_id}\n"
 
 // mainSuite measures the copy, catch-up, capture and verification.
-func mainSuite(ctx context.Context, o options) (err error) {
-	w, err := newWorld(ctx, o, 4)
-	if w != nil {
-		defer func() { err = errors.Join(err, w.close()) }()
-	}
-	if err != nil {
-		return err
-	}
+func mainSuite(ctx context.Context, o options) error {
+	return within(ctx, o, 4, func(w *world) error { return w.measures(ctx) })
+}
+
+func (w *world) measures(ctx context.Context) error {
 	if err := w.load(ctx); err != nil {
 		return err
 	}
-	if err := w.writeSpec(blockOnly); err != nil {
+	if err := w.writeSpec(shape{shards: 16, schema: "app", tables: blockOnly}); err != nil {
 		return err
 	}
 	for _, part := range []struct {
@@ -35,7 +31,7 @@ func mainSuite(ctx context.Context, o options) (err error) {
 		{[]string{"catchup_under_load"}, w.underLoad},
 		{[]string{"capture_cost", "capture_cost_bulk"}, w.capture},
 	} {
-		if !slices.ContainsFunc(part.names, o.wants) {
+		if !slices.ContainsFunc(part.names, w.o.wants) {
 			continue
 		}
 		if err := part.run(ctx); err != nil {
@@ -59,7 +55,7 @@ func (w *world) memory() error {
 	return nil
 }
 
-// measured prepares a migration, copies, and leaves it backfilled, for the measures that
+// backfilled prepares a migration, copies, and leaves it backfilled, for the measures that
 // begin there. It does nothing where one stands.
 func (w *world) backfilled(ctx context.Context) error {
 	var s struct{ Phase string }

@@ -1,17 +1,20 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // the data
 	"errors"
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/shardctl/shardctl/internal/localpg"
+	"github.com/shardctl/shardctl/internal/postgres"
 )
 
 //go:embed load.sql
@@ -35,6 +38,18 @@ type world struct {
 	source   *localpg.Cluster
 	targets  []*localpg.Cluster
 	shardctl *program
+}
+
+// within makes a world with so many targets for something, and takes it away again.
+func within(ctx context.Context, o options, targets int, do func(*world) error) (err error) {
+	w, err := newWorld(ctx, o, targets)
+	if w != nil {
+		defer func() { err = errors.Join(err, w.close()) }()
+	}
+	if err != nil {
+		return err
+	}
+	return do(w)
 }
 
 func newWorld(ctx context.Context, o options, targets int) (w *world, err error) {
@@ -67,7 +82,7 @@ func newWorld(ctx context.Context, o options, targets int) (w *world, err error)
 
 func (w *world) close() error {
 	var errs []error
-	for _, c := range append(w.targets, w.source) {
+	for _, c := range w.servers() {
 		if c != nil {
 			errs = append(errs, c.Close())
 		}
@@ -75,9 +90,14 @@ func (w *world) close() error {
 	return errors.Join(append(errs, w.folder.Remove())...)
 }
 
+// servers are all of them, the source first.
+func (w *world) servers() []*localpg.Cluster {
+	return append([]*localpg.Cluster{w.source}, w.targets...)
+}
+
 // load makes the databases and fills the source.
 func (w *world) load(ctx context.Context) error {
-	for _, c := range append([]*localpg.Cluster{w.source}, w.targets...) {
+	for _, c := range w.servers() {
 		if err := runSQL(ctx, c.DSN("postgres"), "CREATE DATABASE "+appName, "CREATE DATABASE "+plainName); err != nil {
 			return err
 		}
@@ -87,18 +107,46 @@ func (w *world) load(ctx context.Context) error {
 	return runSQL(ctx, w.source.DSN(appName), fmt.Sprintf(loadSQL, w.o.rows, workspaces), "VACUUM (ANALYZE)", "CHECKPOINT")
 }
 
-// writeSpec describes the migration of block to all databases.
-func (w *world) writeSpec(tables string) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "version: 1\nmigration: bench\nsource: {dsn: %q}\ndatabases:\n", w.source.DSN(appName))
-	var placement []string
-	for i, c := range w.targets {
-		fmt.Fprintf(&b, "  db%d: {dsn: %q}\n", i, c.DSN(appName))
-		placement = append(placement, fmt.Sprintf("db%d: %d-%d", i, 4*i, 4*i+3))
+// shape is what differs between the migrations of the suites.
+type shape struct {
+	shards, databases int // databases: 0 is one a target
+	schema, tables    string
+	pooler            *localpg.PgBouncer // the router; nil is a file
+}
+
+// name of a database on its target.
+func (s shape) name(database int) string {
+	if s.databases == 0 {
+		return appName
 	}
-	fmt.Fprintf(&b, "shards: {count: %d, schema: app, hash: postgres, placement: {%s}}\ntables:\n%s", 4*len(w.targets), strings.Join(placement, ", "), tables)
-	fmt.Fprintf(&b, "capture: {log_soft_limit: 10GB, log_hard_limit: 50GB}\ntopology:\n  - {driver: file, path: %q}\n", w.folder.File("topology.json"))
-	return os.WriteFile(w.shardctl.spec, []byte(b.String()), 0o600)
+	return fmt.Sprintf("%s_%d", appName, database)
+}
+
+// writeSpec describes a migration whose shards are placed evenly.
+func (w *world) writeSpec(s shape) error {
+	var databases, placement []string
+	count := cmp.Or(s.databases, len(w.targets))
+	each := s.shards / count
+	for i := range count {
+		databases = append(databases, fmt.Sprintf("  db%d: {dsn: %q}", i, w.targets[i%len(w.targets)].DSN(s.name(i))))
+		placement = append(placement, fmt.Sprintf("db%d: %d-%d", i, i*each, (i+1)*each-1))
+	}
+	router := fmt.Sprintf("{driver: file, path: %q}", w.folder.File("topology.json"))
+	if s.pooler != nil {
+		router = fmt.Sprintf(`{driver: pgbouncer, instances: [{admin_dsn: %q, databases_file: %s}], entries: [{database: "app_%%03d"}]}`, s.pooler.AdminDSN(), s.pooler.DatabasesFile)
+	}
+	text := fmt.Sprintf(`version: 1
+migration: bench
+source: {dsn: %q}
+databases:
+%s
+shards: {count: %d, schema: %q, hash: postgres, placement: {%s}}
+tables:
+%scapture: {log_soft_limit: 10GB, log_hard_limit: 50GB}
+cutover: {max_pause: 5s}
+topology: [%s]
+`, w.source.DSN(appName), strings.Join(databases, "\n"), s.shards, s.schema, strings.Join(placement, ", "), s.tables, router)
+	return os.WriteFile(w.shardctl.spec, []byte(text), 0o600)
 }
 
 // begin brings a migration to installed; end takes it away.
@@ -113,7 +161,7 @@ func (w *world) end(ctx context.Context) error {
 // settle lets no server's housekeeping fall into the next measurement.
 func (w *world) settle(ctx context.Context) error {
 	var g errgroup.Group
-	for _, c := range append([]*localpg.Cluster{w.source}, w.targets...) {
+	for _, c := range w.servers() {
 		g.Go(func() error { return runSQL(ctx, c.DSN(appName), "CHECKPOINT") })
 	}
 	return g.Wait()
@@ -145,4 +193,16 @@ func value(ctx context.Context, dsn, query string, args ...any) (n float64, err 
 		return 0, fmt.Errorf("%.60s: %w", query, err)
 	}
 	return n, nil
+}
+
+// until asks again and again until something is so.
+func until(ctx context.Context, every time.Duration, so func() (bool, error)) error {
+	for {
+		if done, err := so(); done || err != nil {
+			return err
+		}
+		if err := postgres.Sleep(ctx, every); err != nil {
+			return err
+		}
+	}
 }

@@ -17,17 +17,24 @@ func (g *game) someNodes() []*node {
 	return nodes
 }
 
-// cut ends shardctl's connections to a server, or to all.
-func (g *game) cut(ctx context.Context, a *act) (string, error) {
+// connections does something to shardctl's connections to a server, or to all, at a moment
+// at which it is at work there. It gives their number and what was at work; 0 if nothing was
+// hit.
+func (g *game) connections(ctx context.Context, a *act, do func(*node) int) (n int, at string) {
 	nodes := g.someNodes()
 	at, ok := g.moment(ctx, a, nodes...)
 	if !ok {
-		return "", nil
+		return 0, ""
 	}
-	n := 0
 	for _, node := range nodes {
-		n += len(node.proxy.cutAll())
+		n += do(node)
 	}
+	return n, at
+}
+
+// cut ends shardctl's connections to a server, or to all.
+func (g *game) cut(ctx context.Context, a *act) (string, error) {
+	n, at := g.connections(ctx, a, func(node *node) int { return len(node.proxy.cutAll()) })
 	if n == 0 {
 		return "", nil
 	}
@@ -36,17 +43,17 @@ func (g *game) cut(ctx context.Context, a *act) (string, error) {
 
 // hang makes shardctl's connections half-open for a while.
 func (g *game) hang(ctx context.Context, a *act) (string, error) {
-	nodes := g.someNodes()
-	at, ok := g.moment(ctx, a, nodes...)
-	if !ok {
-		return "", nil
-	}
-	n := 0
-	for _, node := range nodes {
+	var thaws []func()
+	defer func() {
+		for _, thaw := range thaws {
+			thaw()
+		}
+	}()
+	n, at := g.connections(ctx, a, func(node *node) int {
 		names, thaw := node.proxy.freeze()
-		defer thaw()
-		n += len(names)
-	}
+		thaws = append(thaws, thaw)
+		return len(names)
+	})
 	if n == 0 {
 		return "", nil
 	}
@@ -56,16 +63,13 @@ func (g *game) hang(ctx context.Context, a *act) (string, error) {
 
 // slowDown delays all that shardctl and a server say.
 func (g *game) slowDown(ctx context.Context, a *act) (string, error) {
-	nodes := g.someNodes()
-	at, ok := g.moment(ctx, a, nodes...)
-	if !ok {
-		return "", nil
-	}
-	d, n := g.between(10*time.Millisecond, 250*time.Millisecond), 0
-	for _, node := range nodes {
-		n += len(node.proxy.slow(d))
-		defer node.proxy.slow(0)
-	}
+	d := g.between(10*time.Millisecond, 250*time.Millisecond)
+	defer func() {
+		for _, node := range g.nodes() {
+			node.proxy.slow(0)
+		}
+	}()
+	n, at := g.connections(ctx, a, func(node *node) int { return len(node.proxy.slow(d)) })
 	if n == 0 {
 		return "", nil
 	}

@@ -16,11 +16,7 @@ func TestAbortLeavesNothing(t *testing.T) {
 	w := newWorld(t, shape{migration: "aborted", home: []int{0, 1, 1}, schema: "shard_%03d", storeAs: true, blocks: 3_000, writers: 3, pace: 10 * time.Millisecond})
 	c := w.startCrowd(t)
 	j := &trip{t: t, w: w, c: c, before: w.catalogs()}
-	c.rest(func() {
-		for _, x := range c.writers {
-			x.sameShard = true
-		}
-	})
+	c.keepShards()
 	for _, until := range []string{"prepared", "installed", "backfilled", "rolled back"} {
 		w.must(t, "prepare")
 		w.must(t, "topology", "push", "--yes")

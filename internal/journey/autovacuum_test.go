@@ -32,11 +32,7 @@ func TestAutovacuumIsNoObstacle(t *testing.T) {
 	w.must(t, "topology", "push", "--yes")
 	j.vacuumed(w.sourceDSN(), []string{"public.block", "public.comment", "public.plan"}, func() { w.must(t, "install") })
 	j.copyRows()
-	c.rest(func() {
-		for _, x := range c.writers {
-			x.sameShard = true
-		}
-	})
+	c.keepShards()
 	j.vacuumed(w.sourceDSN(), []string{"public.block", "public.comment"}, func() { j.turn("cutover", "cut_over") })
 	j.vacuumed(w.databaseDSN(0), []string{"shard_000.block", "shard_000.comment"}, func() { j.turn("rollback", "rolled_back") })
 	c.sourceServes(t, true)

@@ -21,11 +21,7 @@ func TestBlockedSwitches(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, shape{migration: "blocked", home: []int{0, 1, 0}, schema: "shard_%03d", storeAs: true, servers: 2, blocks: 300, writers: 2, pace: 20 * time.Millisecond})
 	c := w.startCrowd(t)
-	c.rest(func() {
-		for _, x := range c.writers {
-			x.sameShard = true // placement guards would refuse more once the databases serve
-		}
-	})
+	c.keepShards() // placement guards would refuse more once the databases serve
 	s := &siege{trip: trip{t: t, w: w, c: c}, whole: t}
 	for _, args := range [][]string{{"prepare"}, {"topology", "push", "--yes"}, {"install"}} {
 		w.must(t, args...)

@@ -79,6 +79,15 @@ func (c *crowd) rest(fn func()) {
 	fn()
 }
 
+// keepShards lets keys change within a logical shard only, from now on.
+func (c *crowd) keepShards() {
+	c.rest(func() {
+		for _, x := range c.writers {
+			x.sameShard = true
+		}
+	})
+}
+
 // end stops the writers and gives the first error of any.
 func (c *crowd) end() error {
 	c.once.Do(func() {

@@ -91,11 +91,7 @@ func TestAcknowledgedDDL(t *testing.T) {
 	j.verify()
 	equal("more")
 	c.sourceServes(t, true)
-	c.rest(func() {
-		for _, x := range c.writers {
-			x.sameShard = true
-		}
-	})
+	c.keepShards()
 	j.turn("cutover", "cut_over")
 	equal("note")
 	c.databasesServe(t, true)

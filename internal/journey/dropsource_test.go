@@ -21,11 +21,7 @@ func TestDropSource(t *testing.T) {
 			j := &trip{t: t, w: w, c: crowd, before: w.catalogs()}
 			j.start()
 			j.copyRows()
-			crowd.rest(func() {
-				for _, x := range crowd.writers {
-					x.sameShard = true
-				}
-			})
+			crowd.keepShards()
 			w.refused(t, 4, "complete", "--drop-source", "--yes")
 			j.cutover()
 			j.dropRefused()

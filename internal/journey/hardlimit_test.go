@@ -52,11 +52,7 @@ func TestTheHardLimit(t *testing.T) {
 	}
 	w.notYet(t, "verify") // the pass of before is void
 	j.verify()
-	c.rest(func() {
-		for _, x := range c.writers {
-			x.sameShard = true
-		}
-	})
+	c.keepShards()
 	j.turn("cutover", "cut_over")
 	c.databasesServe(t, false)
 	w.refused(t, 4, "prepare", "--yes", "--database", "db0") // it owns its shards

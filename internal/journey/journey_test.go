@@ -28,11 +28,7 @@ func TestJourney(t *testing.T) {
 	j := &trip{t: t, w: w, c: c, before: w.catalogs()}
 	j.start()
 	j.copyRows()
-	c.rest(func() {
-		for _, x := range c.writers {
-			x.sameShard = true
-		}
-	})
+	c.keepShards()
 	c.sourceServes(t, true)
 	j.cutover()
 	j.verify()

@@ -6,11 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/shardctl/shardctl/internal/binary"
 )
 
 // largeRows is how many rows the one transaction writes. SHARDCTL_LARGE_ROWS gives
@@ -48,11 +45,11 @@ func TestChaosOneLargeTransaction(t *testing.T) {
 	must(t, err)
 	must(t, source.Close(t.Context()))
 	catchup := w.begin(t, "catchup", "--once")
-	used := memoryOf(t, catchup)
+	used := catchup.WatchMemory()()
 	if r := catchup.Result(); r.Code != 0 {
 		t.Fatalf("catchup: %s", r)
 	}
-	if used > mostMemory {
+	if used > mostMemory || used == 0 {
 		t.Errorf("catchup had %d MB in memory, of a transaction of %d rows", used>>20, rows)
 	} else {
 		t.Logf("catchup had %d MB in memory, of a transaction of %d rows", used>>20, rows)
@@ -66,32 +63,5 @@ func TestChaosOneLargeTransaction(t *testing.T) {
 	want := w.texts(w.sourceDSN(), sum)[0]
 	if got := fmt.Sprint(counts[0]+counts[1], " ", sums[0]+sums[1]); got != want || counts[0] == 0 || counts[1] == 0 {
 		t.Errorf("the databases have %v rows, together %s, the source %s", counts, got, want)
-	}
-}
-
-// memoryOf waits for a command to end and gives the most that it had in memory, in
-// bytes. What the system says at its end would include this process, whose memory a child
-// has until it is another program.
-func memoryOf(t *testing.T, c *binary.Command) (most int64) {
-	t.Helper()
-	poll := time.NewTicker(20 * time.Millisecond)
-	defer poll.Stop()
-	for {
-		if status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.PID())); err == nil {
-			var kB int64
-			if _, after, found := strings.Cut(string(status), "VmHWM:"); found {
-				_, err = fmt.Sscan(after, &kB)
-				must(t, err)
-			}
-			most = max(most, kB<<10)
-		}
-		select {
-		case <-c.Done():
-			if most == 0 {
-				t.Fatal("the system does not say what the command used")
-			}
-			return most
-		case <-poll.C:
-		}
 	}
 }

@@ -15,11 +15,7 @@ func TestOneDatabaseAtATime(t *testing.T) {
 	j := &trip{t: t, w: w, c: c, before: w.catalogs()}
 	j.start()
 	j.copyRows()
-	c.rest(func() {
-		for _, x := range c.writers {
-			x.sameShard = true
-		}
-	})
+	c.keepShards()
 	if doc := w.refused(t, 64, "cutover", "--yes", "--database", "db9"); !strings.Contains(text(doc, "hint"), "db0, db1, db2") {
 		t.Errorf("an unknown database: %v", doc)
 	}

@@ -37,11 +37,7 @@ func TestCountOne(t *testing.T) {
 func (j *trip) short() {
 	j.start()
 	j.copyRows()
-	j.c.rest(func() {
-		for _, x := range j.c.writers {
-			x.sameShard = true
-		}
-	})
+	j.c.keepShards()
 	j.cutover()
 	j.c.databasesServe(j.t, true)
 	j.forbidden()

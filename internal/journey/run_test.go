@@ -37,11 +37,7 @@ func TestRunAndRepair(t *testing.T) {
 	if sample := w.must(t, "verify", "--mode", "sample"); text(sample, "mode") != "sample" {
 		t.Errorf("verify --mode sample: %v", sample)
 	}
-	c.rest(func() {
-		for _, x := range c.writers {
-			x.sameShard = true
-		}
-	})
+	c.keepShards()
 	w.must(t, "run", "--yes")
 	w.status(t, "cut_over")
 	c.acknowledge(t, 10)

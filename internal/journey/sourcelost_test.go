@@ -24,11 +24,7 @@ func TestSourceLost(t *testing.T) {
 	j := &trip{t: t, w: w, c: c, before: w.catalogs()}
 	j.start()
 	j.copyRows()
-	c.rest(func() {
-		for _, x := range c.writers {
-			x.sameShard = true
-		}
-	})
+	c.keepShards()
 	j.cutover()
 	c.acknowledge(t, 10)
 	if failure := w.refused(t, 4, "complete", "--source-lost", "--yes"); failure["code"] != "source.reachable" {

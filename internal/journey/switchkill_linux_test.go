@@ -60,11 +60,7 @@ func TestChaosSwitchKilled(t *testing.T) {
 	j := &trip{t: t, w: w, c: c, before: w.catalogs()}
 	j.start()
 	j.copyRows()
-	c.rest(func() {
-		for _, x := range c.writers {
-			x.sameShard = true
-		}
-	})
+	c.keepShards()
 	for i := range switches() {
 		j.hit("cutover", "cut_over", i)
 		c.databasesServe(t, i%3 == 0)

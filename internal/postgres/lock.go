@@ -130,7 +130,11 @@ func upgradeFailure(ctx context.Context, tx pgx.Tx, mode string, tables []string
 		}
 		all = append(all, holders...)
 	}
-	return migrate.Refuse("lock.timeout", strings.Join(tables, ", "), "no "+mode+" lock in time; held by "+strings.Join(all, "; "),
+	who := "held by " + strings.Join(all, "; ")
+	if len(all) == 0 {
+		who = "whoever held it has let it go meanwhile"
+	}
+	return migrate.Refuse("lock.timeout", strings.Join(tables, ", "), "no "+mode+" lock in time; "+who,
 		"end or wait for those sessions, then run the command again")
 }
 

@@ -54,10 +54,12 @@ func (s suite) endedContext(t *testing.T) {
 	r := s.open(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := r.Pause(ctx, nil); err == nil {
-		t.Error("it was held under an ended context")
+	for _, scope := range []topology.Scope{nil, s.Spec.Shards.ShardsOf(s.Spec.Databases[0].Name)} {
+		if err := r.Pause(ctx, scope); err == nil {
+			t.Errorf("shards %v were held under an ended context", scope)
+		}
+		s.wantHeld(t, false)
 	}
-	s.wantHeld(t, false)
 	must(t, r.Pause(within(t), nil))
 	must(t, r.Resume(within(t)))
 }
@@ -144,21 +146,6 @@ func (s suite) scoped(t *testing.T) {
 	must(t, s.open(t).Resume(within(t))) // as a watchdog does, which knows no scope
 	s.wantHeld(t, false)
 	s.wantLeads(t, moved)
-}
-
-// scopedWait gives up a hold of one database's shards.
-func (s suite) scopedWait(t *testing.T) {
-	if s.Held == nil {
-		return // such a driver has nothing to wait for
-	}
-	r := s.open(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	scope := topology.Scope(s.Spec.Shards.ShardsOf(s.Spec.Databases[0].Name))
-	if err := r.Pause(ctx, scope); err == nil {
-		t.Error("it was held under an ended context")
-	}
-	s.wantHeld(t, false)
 }
 
 // wantHeldOnly fails unless just the clients of the scope wait.

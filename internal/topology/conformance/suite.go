@@ -44,7 +44,6 @@ func Run(t *testing.T, target func(t *testing.T) Target) {
 		"forgotten epochs may begin anew":        suite.forget,
 		"a closed router opens again when asked": suite.reopen,
 		"holds no shard out of its scope":        suite.scoped,
-		"an ended wait releases its scope":       suite.scopedWait,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

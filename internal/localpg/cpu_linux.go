@@ -1,4 +1,4 @@
-package main
+package localpg
 
 import (
 	"fmt"
@@ -12,10 +12,10 @@ import (
 // userTick is the unit of /proc/*/stat: USER_HZ is 100 on all of Linux's platforms.
 const userTick = 10 * time.Millisecond
 
-// serverCPU is what all processes of a server have used so far, those that ended
+// ServerCPU is what all processes of a server have used so far, those that ended
 // included: the postmaster has reaped them. On a machine that others use it is steadier
-// than time.
-func serverCPU(postmaster int) (time.Duration, error) {
+// than time. Elsewhere than on Linux it is an error.
+func ServerCPU(postmaster int) (time.Duration, error) {
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
 		return 0, err

@@ -99,20 +99,7 @@ var foreignKeysSQL string
 // written without replica role. Chunks come in no order of parents and children; what
 // follows the copy makes them again.
 func dropForeignKeys(ctx context.Context, tx pgx.Tx, tables []string) error {
-	rows, err := tx.Query(ctx, foreignKeysSQL, tables)
-	if err != nil {
-		return fmt.Errorf("look for foreign keys: %w", err)
-	}
-	statements, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return fmt.Errorf("look for foreign keys: %w", err)
-	}
-	for _, sql := range statements {
-		if _, err := tx.Exec(ctx, sql); err != nil {
-			return fmt.Errorf("%s: %w", sql, err)
-		}
-	}
-	return nil
+	return postgres.ExecFound(ctx, tx, "look for foreign keys", foreignKeysSQL, tables)
 }
 
 // clear forgets what was known of the copy before. Tombstones count as pruned up to the

@@ -138,20 +138,7 @@ func OpenEverywhere(ctx context.Context, tx postgres.Querier, l *layout.Layout, 
 // Settle does what opening left: it validates foreign keys that were exchanged,
 // one by one, beside the application. It may be run at any time after Open.
 func Settle(ctx context.Context, conn postgres.Querier, l *layout.Layout) error {
-	rows, err := conn.Query(ctx, "SELECT settling FROM "+script(l.Spec.Migration)+" WHERE settling <> '' ORDER BY place")
-	if err != nil {
-		return fmt.Errorf("read the script of turning: %w", err)
-	}
-	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return fmt.Errorf("read the script of turning: %w", err)
-	}
-	for _, sql := range lines {
-		if _, err := conn.Exec(ctx, sql); err != nil {
-			return fmt.Errorf("%s: %w", sql, err)
-		}
-	}
-	return nil
+	return postgres.ExecFound(ctx, conn, "read the script of turning", "SELECT settling FROM "+script(l.Spec.Migration)+" WHERE settling <> '' ORDER BY place")
 }
 
 func run(ctx context.Context, tx postgres.Querier, l *layout.Layout, database, column, where string) error {

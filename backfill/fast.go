@@ -58,14 +58,14 @@ func situation(ctx context.Context, q postgres.Querier, l *layout.Layout, databa
 	if err := q.QueryRow(ctx, ledger, l.Spec.Migration).Scan(&s.HasLedger); err != nil {
 		return s, fmt.Errorf("read the ledger of %s: %w", database, err)
 	}
-	if err := q.QueryRow(ctx, anyRow(targets(l, database))).Scan(&s.HasRows); err != nil {
+	if err := q.QueryRow(ctx, anyRow(l.AllTargets(database))).Scan(&s.HasRows); err != nil {
 		return s, fmt.Errorf("look for rows on %s: %w", database, err)
 	}
 	// A primary key that a foreign key needs cannot be dropped, and a unique index may
 	// refuse rows of different snapshots, which ticks that wait would never set right.
 	const indexed = `SELECT EXISTS (SELECT FROM pg_index WHERE indrelid = ANY ($1::text[]::regclass[]) AND indisunique AND NOT indisprimary)
 	OR EXISTS (SELECT FROM pg_constraint WHERE contype = 'f' AND confrelid = ANY ($1::text[]::regclass[]))`
-	if err := q.QueryRow(ctx, indexed, targets(l, database)).Scan(&s.Indexed); err != nil {
+	if err := q.QueryRow(ctx, indexed, l.AllTargets(database)).Scan(&s.Indexed); err != nil {
 		return s, fmt.Errorf("look for indexes on %s: %w", database, err)
 	}
 	return s, nil
@@ -76,7 +76,7 @@ func dropKeys(ctx context.Context, tx pgx.Tx, l *layout.Layout, t *layout.Table,
 	const note = `INSERT INTO shardctl.dropped_key (migration, table_no, relation, name, definition)
 	SELECT $1, $2, r, conname, pg_get_constraintdef(oid) FROM unnest($3::text[]) r JOIN pg_constraint ON conrelid = r::regclass AND contype = 'p'
 	RETURNING format('ALTER TABLE %s DROP CONSTRAINT %I', relation, name)`
-	rows, err := tx.Query(ctx, note, l.Spec.Migration, t.No, tableTargets(l, t, database))
+	rows, err := tx.Query(ctx, note, l.Spec.Migration, t.No, l.Targets(t, database))
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func newRoute(l *layout.Layout, t *layout.Table, databases []string, encoding st
 	}
 	if t.Everywhere() {
 		// Each database has it in the same schema, so one table's name is enough.
-		r.bins = []binOf{{target: tableTargets(l, t, databases[0])[0]}}
+		r.bins = []binOf{{target: l.Targets(t, databases[0])[0]}}
 		return r, nil
 	}
 	r.place(l, databases)

@@ -153,24 +153,6 @@ func anyRow(targets []string) string {
 	return "SELECT " + strings.Join(parts, " OR ")
 }
 
-// targets are the quoted tables of a database, of all migrated tables.
-func targets(l *layout.Layout, database string) []string {
-	var out []string
-	for _, t := range l.Tables {
-		out = append(out, tableTargets(l, t, database)...)
-	}
-	return out
-}
-
-func tableTargets(l *layout.Layout, t *layout.Table, database string) []string {
-	locations := l.Locations(t, database)
-	out := make([]string, len(locations))
-	for i, loc := range locations {
-		out[i] = l.QualifiedTarget(t, loc)
-	}
-	return out
-}
-
 // logs are the quoted names of all log segments.
 func logs(l *layout.Layout) []string {
 	var out []string

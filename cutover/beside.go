@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/shardctl/shardctl/internal/postgres"
 	"github.com/shardctl/shardctl/internal/store"
 )
@@ -32,7 +34,10 @@ type Released struct {
 // finish may take are over. It runs until ctx ends.
 func Beside(ctx context.Context, cfg Config, tell func(Released)) error {
 	b := &besider{cfg: cfg, tell: tell}
-	defer b.leave(ctx)
+	defer func() {
+		b.leave(ctx)
+		postgres.CloseQuietly(ctx, b.source)
+	}()
 	for {
 		if err := b.look(ctx); err != nil && ctx.Err() == nil && !postgres.Transient(err) {
 			return err
@@ -47,8 +52,8 @@ func Beside(ctx context.Context, cfg Config, tell func(Released)) error {
 type besider struct {
 	cfg    Config
 	tell   func(Released)
-	idle   *window // no switch is under way: only its session on the source counts
-	w      *window // of the switch that holds the routers
+	source *pgx.Conn // to look with while no switch is under way
+	w      *window   // of the switch that holds the routers
 	held   store.HeldWindow
 	opened time.Time // when that was seen
 	gone   time.Time // when its command was first seen to be gone; zero: it lives
@@ -80,14 +85,14 @@ func (b *besider) look(ctx context.Context) error {
 // notice opens the sessions that an end would need as soon as a switch holds the routers:
 // the source may be lost next.
 func (b *besider) notice(ctx context.Context) error {
-	if b.idle == nil || b.idle.side.IsClosed() {
+	if b.source == nil || b.source.IsClosed() {
 		conn, err := postgres.Connect(ctx, b.cfg.Source, "watchdog")
 		if err != nil {
 			return err
 		}
-		b.idle = &window{side: conn}
+		b.source = conn
 	}
-	held, err := store.Held(ctx, b.idle.side, b.cfg.migration())
+	held, err := store.Held(ctx, b.source, b.cfg.migration())
 	if err != nil || held.Command == "" {
 		return err
 	}
@@ -127,8 +132,5 @@ func (b *besider) leave(ctx context.Context) {
 	if b.w != nil {
 		b.w.close(ctx)
 		b.w = nil
-	}
-	if ctx.Err() != nil && b.idle != nil {
-		postgres.CloseQuietly(ctx, b.idle.side)
 	}
 }

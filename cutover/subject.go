@@ -57,10 +57,11 @@ func (c Config) subject(d Direction, owners []store.Ownership) (moving, rest []p
 // are looked at where they answer: one that is down does not concern it.
 func (w *window) connectDatabases(ctx context.Context, owners []store.Ownership) error {
 	moving, rest := w.cfg.subject(w.command, owners)
-	conns := make([]*pgx.Conn, len(moving)+len(rest))
+	all := slices.Concat(moving, rest)
+	conns := make([]*pgx.Conn, len(all))
 	errs := make([]error, len(moving))
 	var g errgroup.Group
-	for i, t := range append(slices.Clone(moving), rest...) {
+	for i, t := range all {
 		g.Go(func() (err error) {
 			if i >= len(moving) {
 				ctx, cancel := context.WithTimeout(ctx, actTimeout)
@@ -75,7 +76,7 @@ func (w *window) connectDatabases(ctx context.Context, owners []store.Ownership)
 		})
 	}
 	_ = g.Wait() // what failed is in errs
-	for i, t := range append(slices.Clone(moving), rest...) {
+	for i, t := range all {
 		if conns[i] == nil {
 			continue
 		}

@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/shardctl/shardctl/backfill"
-	"github.com/shardctl/shardctl/internal/postgres"
 	"github.com/shardctl/shardctl/internal/restart"
 	"github.com/shardctl/shardctl/internal/store"
 	"github.com/shardctl/shardctl/migrate"
@@ -41,11 +40,11 @@ func (a *app) restart(ctx context.Context, names []string) error {
 	if err := s.require(command, restartable...); err != nil {
 		return err
 	}
-	conns, err := s.named(ctx, names)
-	defer func() { closeAll(ctx, conns) }()
+	conns, err := s.databases(ctx, "prepare", names...)
 	if err != nil {
 		return err
 	}
+	defer closeAll(ctx, conns)
 	subjects, err := s.lost(ctx, conns, names)
 	if err != nil {
 		return err
@@ -76,22 +75,6 @@ func (a *app) restart(ctx context.Context, names []string) error {
 		return whyStopped(ctx, held, err)
 	}
 	return s.restarted(ctx, subjects)
-}
-
-// named connects to some databases; close with closeAll, also after an error.
-func (s *session) named(ctx context.Context, names []string) (map[string]*pgx.Conn, error) {
-	out := map[string]*pgx.Conn{}
-	for _, t := range s.databaseTargets() {
-		if !slices.Contains(names, t.Name) {
-			continue
-		}
-		conn, err := postgres.Connect(ctx, t, "prepare")
-		if err != nil {
-			return out, err
-		}
-		out[t.Name] = conn
-	}
-	return out, nil
 }
 
 // lost judges databases, and gives those whose copy cannot be gone on with.

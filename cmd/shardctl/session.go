@@ -116,10 +116,14 @@ func (s *session) databaseTargets() []postgres.Target {
 	return out
 }
 
-// databases connects to every database; close with closeAll.
-func (s *session) databases(ctx context.Context, purpose string) (map[string]*pgx.Conn, error) {
+// databases connects to the databases of these names, without names to every one; close
+// with closeAll.
+func (s *session) databases(ctx context.Context, purpose string, names ...string) (map[string]*pgx.Conn, error) {
 	out := map[string]*pgx.Conn{}
 	for _, t := range s.databaseTargets() {
+		if len(names) > 0 && !slices.Contains(names, t.Name) {
+			continue
+		}
 		conn, err := postgres.Connect(ctx, t, purpose)
 		if err != nil {
 			closeAll(ctx, out)

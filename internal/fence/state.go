@@ -122,9 +122,7 @@ func databaseTables(l *layout.Layout, database string, want func(*layout.Table) 
 		if !want(t) {
 			continue
 		}
-		for _, loc := range l.Locations(t, database) {
-			out = append(out, l.QualifiedTarget(t, loc))
-		}
+		out = append(out, l.Targets(t, database)...)
 	}
 	return out
 }

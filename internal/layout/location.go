@@ -21,6 +21,24 @@ func (l *Layout) QualifiedTarget(t *Table, loc migrate.Location) string {
 	return postgres.Table(loc.Schema, t.TargetName())
 }
 
+// Targets are the quoted names of one table at all its locations on a database.
+func (l *Layout) Targets(t *Table, database string) []string {
+	locations := l.Locations(t, database)
+	out := make([]string, len(locations))
+	for i, loc := range locations {
+		out[i] = l.QualifiedTarget(t, loc)
+	}
+	return out
+}
+
+// AllTargets are those of all tables.
+func (l *Layout) AllTargets(database string) (out []string) {
+	for _, t := range l.Tables {
+		out = append(out, l.Targets(t, database)...)
+	}
+	return out
+}
+
 // QualifiedSource is the quoted name of a table on the source.
 func (t *Table) QualifiedSource() string {
 	return postgres.Table(t.Spec.Name.Schema, t.Spec.Name.Name)

@@ -36,7 +36,7 @@ func (c Config) empty(ctx context.Context, name string, term int64, start store.
 		if err := c.enter(ctx, tx, name, term); err != nil {
 			return err
 		}
-		tables := targets(c.Layout, name)
+		tables := c.Layout.AllTargets(name)
 		if err := truncate(ctx, tx, append(tables, tombstones(c.Layout)...)); err != nil {
 			return err
 		}
@@ -117,16 +117,6 @@ func (c Config) clear(ctx context.Context, tx pgx.Tx, name string, tick int64) e
 		return fmt.Errorf("forget the copy before: %w", err)
 	}
 	return nil
-}
-
-// targets are the quoted tables of a database, of all migrated tables.
-func targets(l *layout.Layout, database string) (out []string) {
-	for _, t := range l.Tables {
-		for _, loc := range l.Locations(t, database) {
-			out = append(out, l.QualifiedTarget(t, loc))
-		}
-	}
-	return out
 }
 
 func tombstones(l *layout.Layout) (out []string) {

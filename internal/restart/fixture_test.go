@@ -237,7 +237,7 @@ func (w *world) equal() {
 // rows counts what a database holds in all.
 func (w *world) rows(name string) (n int) {
 	w.t.Helper()
-	for _, table := range targets(w.layout, name) {
+	for _, table := range w.layout.AllTargets(name) {
 		n += len(w.dbs[name].Rows(w.t, "SELECT 1 FROM "+table))
 	}
 	return n

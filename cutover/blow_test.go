@@ -143,6 +143,7 @@ func (s *stage) reach(c trial, before string) *actor {
 			s.t.Errorf("%s: it ended before and left something: %s, before %s, held %v, watchdog %v\n%s", c, s.standing(), before, s.gate.holds(), guard, a.log)
 			return nil
 		}
+		s.crowd.breathe()
 	}
 	s.t.Errorf("%s: it never came there", c)
 	return nil

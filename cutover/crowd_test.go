@@ -32,7 +32,8 @@ type crowd struct {
 
 	mu      sync.Mutex
 	rows    map[int64]item
-	worst   time.Duration // that a write took, waiting included
+	worst   time.Duration  // that a write took, waiting included
+	by      [crowdSize]int // writes that each client had acknowledged
 	writes  int
 	refused int // writes of those that a router leads
 	wrong   []string
@@ -140,6 +141,7 @@ func (w *client) write(ctx context.Context, next <-chan time.Time) error {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.writes++
+			w.by[w.no]++
 			w.worst = max(w.worst, time.Since(start))
 		}
 		return err

@@ -24,8 +24,7 @@ func (s *stage) sound(c trial) {
 	if s.gate.holds() {
 		t.Errorf("%s: clients are held at the end", c)
 	}
-	written := s.crowd.written()
-	pgtest.Eventually(t, patience, func() bool { return s.crowd.written() > written+2*crowdSize || s.crowd.broken() })
+	s.crowd.breathe()
 	s.crowd.still.Lock()
 	defer s.crowd.still.Unlock()
 	s.crowd.mu.Lock()
@@ -43,10 +42,26 @@ func (s *stage) sound(c trial) {
 	s.oneWriter(c)
 }
 
-func (c *crowd) written() int {
+// breathe waits until each client that goes on has written twice: the wait for one hold is
+// over for all of them before the next one begins.
+func (c *crowd) breathe() {
+	before := c.written()
+	pgtest.Eventually(c.t, patience, func() bool {
+		now := c.written()
+		for n := range now {
+			if now[n] < before[n]+2 && !c.broken() {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// written is how many writes of each client were acknowledged.
+func (c *crowd) written() [crowdSize]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.writes
+	return c.by
 }
 
 func (c *crowd) broken() bool {

@@ -190,5 +190,6 @@ func (s *stage) attempt(o order) error {
 		if code != migrate.ExitLeaseHeld && code != migrate.ExitAborted || time.Now().After(deadline) {
 			return err
 		}
+		s.crowd.breathe()
 	}
 }

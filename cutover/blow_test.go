@@ -85,7 +85,7 @@ func (a *actor) overtake(c trial) {
 	a.source.Exec(a.t, "UPDATE shardctl.lease SET heartbeat_at = heartbeat_at - interval '1 min'")
 	o := order{Direction: c.d, Only: c.only}
 	if c.done {
-		o.Direction = map[cutover.Direction]cutover.Direction{cutover.Forward: cutover.Back, cutover.Back: cutover.Forward}[c.d]
+		o.Direction = opposite(c.d)
 	}
 	err := a.attempt(o)
 	var f *migrate.Failure

@@ -31,6 +31,7 @@ type stage struct {
 	probes map[*pgtest.Database]*pgx.Conn
 	pause  time.Duration // what clients may wait
 	named  []string      // the databases that are switched, if not all
+	late   string        // which write took longer than it may in the last trial
 }
 
 func newStage(t *testing.T) *stage {

@@ -148,6 +148,17 @@ func (c *Command) Interrupt(t testing.TB) Result {
 // Done is closed when the process is gone.
 func (c *Command) Done() <-chan struct{} { return c.done }
 
+// Logs waits until the command has logged a text or has ended, and reports whether it has
+// logged it.
+func (c *Command) Logs(text string) bool {
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	for !c.Ended() && !strings.Contains(c.Stderr(), text) {
+		<-look.C
+	}
+	return strings.Contains(c.Stderr(), text)
+}
+
 // Args are its arguments.
 func (c *Command) Args() []string { return c.args }
 

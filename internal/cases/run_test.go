@@ -140,8 +140,24 @@ func (r *run) likeTheSource() error {
 // begin starts a command with the case's spec.
 func (r *run) begin(args ...string) *binary.Command {
 	c := binary.Begin(r.t, r.env, slices.Concat(args, []string{"--file", r.spec, "--output", "json", "--no-progress"})...)
-	r.t.Cleanup(c.Kill)
+	within := func() {}
+	if r.sp.memory > 0 {
+		used := c.WatchMemory()
+		within = func() { r.within(c, used()) }
+	}
+	r.t.Cleanup(func() {
+		c.Kill()
+		within()
+	})
 	return c
+}
+
+// within fails the case where a command had more memory than the case allows.
+func (r *run) within(c *binary.Command, used int64) {
+	r.t.Logf("%s had %d MB", c.Args()[0], used>>20)
+	if used == 0 || used > r.sp.memory {
+		r.t.Errorf("%s: it had %d MB in memory, %d may be", c, used>>20, r.sp.memory>>20)
+	}
 }
 
 // do runs a command that must succeed.
@@ -390,23 +406,33 @@ func (r *run) stuck(copying *binary.Command) bool {
 	if r.sp.says != "" && strings.Contains(r.catchup.Stderr()+copying.Stderr(), r.sp.says) {
 		return true
 	}
-	doc := r.do("status")
-	for _, d := range doc["databases"].([]any) {
-		if n, _ := d.(map[string]any)["quarantined"].(float64); n > 0 {
-			return true
-		}
-	}
-	return false
+	return r.quarantined() > 0
 }
 
-// mustBeLevel waits until both sides are equal.
+// quarantined is how many keys status says are kept back.
+func (r *run) quarantined() (n float64) {
+	for _, d := range r.do("status")["databases"].([]any) {
+		of, _ := d.(map[string]any)["quarantined"].(float64)
+		n += of
+	}
+	return n
+}
+
+// mustBeLevel waits until both sides are equal, and what was kept back was tried again.
 func (r *run) mustBeLevel(when string) {
 	r.t.Helper()
 	poll := time.NewTicker(100 * time.Millisecond)
 	defer poll.Stop()
-	for deadline := time.Now().Add(40 * time.Second); ; <-poll.C {
+	patience := 40 * time.Second
+	if r.f.long != "" {
+		patience = 4 * time.Minute
+	}
+	for deadline := time.Now().Add(patience); ; <-poll.C {
 		verdict, err := r.differs(r.ctx)
 		must(r.t, err)
+		if verdict == "" && r.sp.stuck != nil && r.quarantined() > 0 {
+			verdict = "what was kept back was not tried again"
+		}
 		if verdict == "" {
 			return
 		}

@@ -14,6 +14,7 @@ type special struct {
 	keys     string   // what stands beside each key in the spec
 	says     string   // what a command logs that goes on trying
 	backfill []string // arguments
+	memory   int64    // the most that a command may have, in bytes; 0: it is not looked at
 	after    []statement
 	built    func(*run)       // before plan
 	prepared func(*run)       // before install
@@ -32,6 +33,8 @@ var specials = map[string]special{
 	"H062": {stuck: acknowledged(everyShard("ALTER TABLE gadget ADD COLUMN d int NOT NULL DEFAULT 4; ALTER TABLE gadget DROP COLUMN a"))},
 	"H038": {stuck: acknowledged(everyShard(newPartitions)), copied: repaired},
 	"H041": {role: "case_owner"},
+	"H023": {memory: 256 << 20}, // a few copies of its largest row
+	"T12":  {memory: 256 << 20},
 	"H030": {after: []statement{{sql: "INSERT INTO doc_a (tenant) VALUES (1)"}, {sql: "INSERT INTO never_used (tenant) VALUES (1)"}},
 		cutOver: func(r *run) {
 			// No table draws from app_only: it stays the source's, with its entry.

@@ -49,7 +49,9 @@ func (r *Reader) Next() (Tuple, error) {
 // release gives back the room of a very large tuple.
 func (r *Reader) release() {
 	if rest := len(r.buf) - r.at; cap(r.buf) > keepSize && rest < readSize {
+		size := cap(r.buf)
 		r.buf, r.at = append(make([]byte, 0, 2*readSize), r.buf[r.at:]...), 0
+		giveBack(size)
 	}
 }
 

@@ -1,6 +1,9 @@
 package rowstream
 
-import "io"
+import (
+	"io"
+	"runtime/debug"
+)
 
 // Splitter takes a stream as it is written and hands each tuple to a function:
 // the way to use a connection that pushes its COPY data. A piece that holds whole
@@ -96,7 +99,9 @@ func (s *Splitter) keep(rest []byte) {
 	case len(rest) == 0 && cap(s.rest) <= keepSize:
 		s.rest = s.rest[:0]
 	case len(rest) == 0:
+		size := cap(s.rest)
 		s.rest = nil
+		giveBack(size)
 	case s.need > cap(s.rest) || cap(s.rest) > keepSize && s.need < keepSize:
 		// With room for the fields after it: the end of a large field is not the tuple's.
 		s.rest = append(make([]byte, 0, max(s.need, len(rest))+readSize), rest...)
@@ -114,4 +119,15 @@ func (s *Splitter) Close() error {
 		return io.ErrUnexpectedEOF
 	}
 	return nil
+}
+
+// giveBackSize is from which size on the room of a tuple goes back to the system at once.
+const giveBackSize = 16 << 20
+
+// giveBack returns the room of a very large tuple, which nothing refers to any more: the
+// collector alone would let the next one be read beside it.
+func giveBack(size int) {
+	if size >= giveBackSize {
+		debug.FreeOSMemory()
+	}
 }

@@ -78,9 +78,10 @@ bench-large: ## measure memory and progress with 50 million narrow rows
 bench-go: ## run the Go benchmarks of the packages
 	$(GO) test -run '^$$' -bench . -timeout 60m -p 1 ./...
 
-# A seed that is given by hand is played alone.
+# In their long form: all trials of the steps, 20 kills, the largest transaction. A seed that
+# is given by hand is played alone.
 chaos: ## the tests that kill, freeze and crash, then SEEDS=n migrations under random faults (SEED=s: that one)
-	SHARDCTL_HISTORIES=$(HISTORIES) $(GO) test -run Chaos -count=1 -timeout 40m -p 1 ./... >&2
+	SHARDCTL_JOURNEY=full SHARDCTL_HISTORIES=$(HISTORIES) $(GO) test -run Chaos -count=1 -timeout 40m -p 1 ./... >&2
 	@$(GO) run ./internal/chaos $(if $(filter file,$(origin SEED)),-seeds $(SEEDS),-seed $(SEED))
 
 clean: ## remove what was built

@@ -43,14 +43,19 @@ func (r *Router) probe(ctx context.Context, i *instance, doc topology.Topology, 
 	if err != nil {
 		return nil, err
 	}
+	replaced := false
 	defer func() {
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 		defer cancel()
-		err = errors.Join(err, i.change(clean, func(old []byte) ([]byte, error) { return r.withoutProbes(old), nil }))
+		cleanErr := i.change(clean, func(old []byte) ([]byte, error) { return r.withoutProbes(old), nil })
+		if replaced { // otherwise it says once more what was said
+			err = errors.Join(err, cleanErr)
+		}
 	}()
 	if err := i.file.Replace(ctx, func(old []byte) ([]byte, error) { return r.withProbes(i.file.String(), old, aliases) }); err != nil {
 		return nil, i.notWritable(err)
 	}
+	replaced = true
 	if err := i.reload(ctx); err != nil {
 		return nil, err
 	}

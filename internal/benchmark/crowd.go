@@ -128,6 +128,9 @@ func (x *client) work(ctx context.Context, stop <-chan struct{}) error {
 		started := time.Now()
 		var version int64
 		err := row.conn.QueryRow(ctx, "UPDATE block SET version = version + 1 WHERE id = $1::uuid RETURNING version", row.id).Scan(&version)
+		if ctx.Err() != nil {
+			return nil // the run was stopped by hand, and the request with it
+		}
 		x.mu.Lock()
 		x.spans = append(x.spans, span{started, time.Now()})
 		if err != nil {

@@ -21,7 +21,7 @@ type switched struct {
 	P99      float64 `json:"p99_ms,omitempty"` // of 100 and more
 	Max      float64 `json:"max_ms"`
 	Failed   int     `json:"failed_requests"`
-	Lost     int     `json:"lost"`
+	Lost     *int    `json:"lost"`     // null where it was not looked at
 	Requests int     `json:"requests"` // fewest of a client within a second of a switch
 	Entries  int     `json:"entries"`
 }
@@ -78,7 +78,9 @@ func (w *world) switches(ctx context.Context, shards, rounds int) (err error) {
 	if ctx.Err() != nil && len(spans["rollback"]) > 0 { // stopped by hand: what there is counts
 		say("stopped after %d rounds", len(spans["rollback"]))
 		for _, name := range []string{"cutover", "rollback", "bare"} {
-			if err := printLine(crowd.line(name, spans[name])); err != nil {
+			line := crowd.line(name, spans[name])
+			line.Entries = shards
+			if err := printLine(line); err != nil {
 				return err
 			}
 		}
@@ -92,7 +94,7 @@ func (w *world) switches(ctx context.Context, shards, rounds int) (err error) {
 	}
 	for _, name := range []string{"cutover", "rollback", "bare"} {
 		line := crowd.line(name, spans[name])
-		line.Lost, line.Entries = lost, shards
+		line.Lost, line.Entries = &lost, shards
 		if err := printLine(line); err != nil {
 			return err
 		}

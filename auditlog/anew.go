@@ -11,6 +11,7 @@ import (
 	"github.com/shardctl/shardctl/internal/ddl"
 	"github.com/shardctl/shardctl/internal/layout"
 	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/migrate"
 )
 
@@ -110,7 +111,7 @@ func (s Side) AwaitWriters(ctx context.Context, q postgres.Querier, limit time.D
 		if time.Now().After(deadline) {
 			return s.writersFailure(ctx, q, waiting)
 		}
-		if err := postgres.Sleep(ctx, writersPoll); err != nil {
+		if err := sleep.For(ctx, writersPoll); err != nil {
 			return err
 		}
 		if waiting, err = s.writers(ctx, q, waiting); err != nil {

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/store"
 	"github.com/shardctl/shardctl/migrate"
 )
@@ -102,7 +102,7 @@ func (s stalls) failed(db *database, err error) error {
 func drain(ctx context.Context, dbs []*database, tick func(context.Context, []*database) []outcome, check func(*database) error) error {
 	left, failing := dbs, stalls{}
 	for wait := time.Duration(0); len(left) > 0; {
-		if err := postgres.Sleep(ctx, wait); err != nil {
+		if err := sleep.For(ctx, wait); err != nil {
 			return err
 		}
 		wait = 0

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/migrate"
 )
 
@@ -91,7 +92,7 @@ func (r *reader) open(ctx context.Context, tables []string) (pgx.Tx, present, er
 		if postgres.SQLState(err) != "55P03" || try == lockTries {
 			return nil, present{}, fmt.Errorf("lock the tables of a tick: %w", err)
 		}
-		if err := postgres.Sleep(ctx, 50*time.Millisecond); err != nil {
+		if err := sleep.For(ctx, 50*time.Millisecond); err != nil {
 			return nil, present{}, err
 		}
 	}

@@ -2,7 +2,6 @@ package auditlog_test
 
 import (
 	"fmt"
-	"os"
 	"testing"
 
 	"github.com/shardctl/shardctl/auditlog"
@@ -29,7 +28,7 @@ func TestRaces(t *testing.T) {
 func TestChaosAHotRow(t *testing.T) {
 	t.Parallel()
 	updates := 20_000
-	if os.Getenv("SHARDCTL_JOURNEY") == "full" {
+	if pgtest.LongForm() {
 		updates = 100_000
 	}
 	hotRow(t, newRig(t, rigSpec{}), updates)

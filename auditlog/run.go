@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/store"
 	"github.com/shardctl/shardctl/migrate"
 )
@@ -59,7 +60,7 @@ func (a *Applier) Run(ctx context.Context, o RunOptions) error {
 			wait = newBackoff()
 		case started && passing(err):
 			a.cfg.Observe(Progress{Kind: Waiting, Err: err, First: err, Tries: wait.tries + 1})
-			if err := postgres.Sleep(ctx, wait.next()); err != nil {
+			if err := sleep.For(ctx, wait.next()); err != nil {
 				return err
 			}
 		default:
@@ -114,7 +115,7 @@ func (a *Applier) acquire(ctx context.Context, again bool) (*store.Lease, error)
 		if err == nil || !again || migrate.ExitCode(err) != migrate.ExitLeaseHeld || time.Now().After(deadline) {
 			return lease, err
 		}
-		if err := postgres.Sleep(ctx, operatorPoll); err != nil {
+		if err := sleep.For(ctx, operatorPoll); err != nil {
 			return nil, err
 		}
 	}
@@ -150,7 +151,7 @@ func (a *Applier) awaitOperator(ctx context.Context) error {
 			postgres.CloseQuietly(ctx, side)
 			side, pause = nil, wait.next()
 		}
-		if err := postgres.Sleep(ctx, pause); err != nil {
+		if err := sleep.For(ctx, pause); err != nil {
 			return err
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/shardctl/shardctl/internal/layout"
-	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/sleep"
 )
 
 // copy runs the workers until the queue has nothing for them.
@@ -51,7 +51,7 @@ func (r *run) newWorker() *worker {
 
 // beats keeps this process's chunks its own.
 func (r *run) beats(ctx context.Context) {
-	for postgres.Sleep(ctx, heartbeatEvery) == nil {
+	for sleep.For(ctx, heartbeatEvery) == nil {
 		_ = r.queue.beat(ctx) // a beat that fails is as good as a source that is down: workers see that
 	}
 }

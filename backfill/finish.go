@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/store"
 )
 
@@ -59,7 +59,7 @@ func (r *run) awaitTick(ctx context.Context, database string) error {
 			shown = true
 			r.events.emit(Event{Kind: EventWaiting, Database: database, Message: "for catch-up to pass the last chunk; is `shardctl catchup` running?"})
 		}
-		if err := postgres.Sleep(ctx, 100*time.Millisecond); err != nil {
+		if err := sleep.For(ctx, 100*time.Millisecond); err != nil {
 			return err
 		}
 	}

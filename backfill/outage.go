@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/store"
 	"github.com/shardctl/shardctl/migrate"
 )
@@ -120,7 +121,7 @@ func (o *outages) pauseFor(ctx context.Context, server string) error {
 	if s == nil {
 		return nil
 	}
-	return postgres.Sleep(ctx, time.Until(s.until))
+	return sleep.For(ctx, time.Until(s.until))
 }
 
 // reachable are the servers that may be tried now; where that is none, it waits
@@ -144,14 +145,14 @@ func (o *outages) reachable(ctx context.Context, servers []string) ([]string, er
 		if len(out) > 0 {
 			return out, nil
 		}
-		if err := postgres.Sleep(ctx, wait); err != nil {
+		if err := sleep.For(ctx, wait); err != nil {
 			return nil, err
 		}
 	}
 }
 
 // pause waits a moment for a database that is out of reach.
-func (o *outages) pause(ctx context.Context) error { return postgres.Sleep(ctx, 100*time.Millisecond) }
+func (o *outages) pause(ctx context.Context) error { return sleep.For(ctx, 100*time.Millisecond) }
 
 // source is the name of the source among the servers.
 const source = store.OwnerSource

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/store"
 	"github.com/shardctl/shardctl/migrate"
 )
@@ -71,7 +72,7 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 			return Result{}, err
 		}
 		if lacking > 0 { // other processes have the rest
-			if err := postgres.Sleep(ctx, othersEvery); err != nil {
+			if err := sleep.For(ctx, othersEvery); err != nil {
 				return Result{}, err
 			}
 		}

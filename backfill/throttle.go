@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/sleep"
 )
 
 // throttle holds workers back between chunks. It fails closed: what cannot be
@@ -35,7 +35,7 @@ type hindrance struct {
 func (t *throttle) poll(ctx context.Context) {
 	for {
 		t.look(ctx)
-		if postgres.Sleep(ctx, measureEvery) != nil {
+		if sleep.For(ctx, measureEvery) != nil {
 			return
 		}
 	}
@@ -66,7 +66,7 @@ func (t *throttle) wait(ctx context.Context) error {
 		if h.kind != "" {
 			pause = measureEvery / 4
 		}
-		if err := postgres.Sleep(ctx, pause); err != nil {
+		if err := sleep.For(ctx, pause); err != nil {
 			return err
 		}
 	}

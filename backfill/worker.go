@@ -9,6 +9,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/postgres"
 	"github.com/shardctl/shardctl/internal/rowstream"
+	"github.com/shardctl/shardctl/internal/sleep"
 )
 
 // worker copies one chunk at a time.
@@ -116,7 +117,7 @@ func (w *worker) tries(ctx context.Context, c *Chunk, p *progress) error {
 	var err error
 	for try := range chunkTries {
 		if errors.Is(err, errConflict) {
-			if err := postgres.Sleep(ctx, time.Duration(try)*conflictWait); err != nil {
+			if err := sleep.For(ctx, time.Duration(try)*conflictWait); err != nil {
 				return err
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/store"
 )
 
@@ -42,7 +43,7 @@ func Beside(ctx context.Context, cfg Config, tell func(Released)) error {
 		if err := b.look(ctx); err != nil && ctx.Err() == nil && !postgres.Transient(err) {
 			return err
 		}
-		if err := postgres.Sleep(ctx, besidePoll); err != nil {
+		if err := sleep.For(ctx, besidePoll); err != nil {
 			return err
 		}
 	}

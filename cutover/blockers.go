@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/topology"
 	"github.com/shardctl/shardctl/migrate"
 )
@@ -66,7 +67,7 @@ func (w *window) grace(ctx context.Context, look func() (busy bool, err error)) 
 		if err != nil || !busy || time.Now().After(end) {
 			return err
 		}
-		if err := postgres.Sleep(ctx, lookEvery); err != nil {
+		if err := sleep.For(ctx, lookEvery); err != nil {
 			return err
 		}
 	}

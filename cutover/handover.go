@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/store"
 	"github.com/shardctl/shardctl/migrate"
 )
@@ -46,7 +47,7 @@ func (w *window) applierLease(ctx context.Context, d Direction) (*store.Lease, e
 		if err == nil || !errors.As(err, &f) || f.Exit != migrate.ExitLeaseHeld || time.Now().After(deadline) {
 			return lease, err
 		}
-		if err := postgres.Sleep(ctx, 20*time.Millisecond); err != nil {
+		if err := sleep.For(ctx, 20*time.Millisecond); err != nil {
 			return nil, err
 		}
 	}
@@ -134,7 +135,7 @@ func (w *window) askHandover(ctx context.Context, d Direction) error {
 		if _, err := store.Holder(ctx, w.side, w.cfg.migration(), store.Applier); errors.Is(err, store.ErrNotFound) {
 			return nil // it has ended by itself
 		}
-		if err := postgres.Sleep(ctx, 20*time.Millisecond); err != nil {
+		if err := sleep.For(ctx, 20*time.Millisecond); err != nil {
 			return err
 		}
 	}

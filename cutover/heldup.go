@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/migrate"
 )
 
@@ -30,7 +31,7 @@ func (w *window) unlessHeldUp(ctx context.Context, drain func(context.Context) e
 	watched := make(chan struct{}) // closed by the watcher
 	go func() {
 		defer close(watched)
-		for postgres.Sleep(ctx, heldUpLook) == nil {
+		for sleep.For(ctx, heldUpLook) == nil {
 			if err := w.heldUp(ctx); err != nil {
 				stop(err)
 			}

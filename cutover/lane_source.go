@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/store"
 	"github.com/shardctl/shardctl/migrate"
 )
@@ -67,7 +68,7 @@ func (w *window) laneOne(ctx context.Context, s sequence, own lane, connections 
 		if time.Now().After(deadline) {
 			return migrate.Refuse("sequence.in_use", s.Schema+"."+s.Name, "transactions that drew from it stay open", "wait for them or end them, then run the command again")
 		}
-		if err := postgres.Sleep(ctx, drawWait); err != nil {
+		if err := sleep.For(ctx, drawWait); err != nil {
 			return errors.Join(err, fmt.Errorf("wait for those that drew from %s", name))
 		}
 	}

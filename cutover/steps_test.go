@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/cutover"
+	"github.com/shardctl/shardctl/internal/pgtest"
 )
 
 // trial is one blow to one switch at one point of its way.
@@ -85,7 +86,7 @@ func sampled(all []trial, random *rand.Rand) []trial {
 		like := regexp.MustCompile(some)
 		return slices.DeleteFunc(all, func(c trial) bool { return !like.MatchString(c.String()) })
 	}
-	if os.Getenv("SHARDCTL_JOURNEY") == "full" {
+	if pgtest.LongForm() {
 		return all
 	}
 	all = slices.Clone(all)

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/store"
 	"github.com/shardctl/shardctl/migrate"
 )
@@ -150,7 +151,7 @@ func (w *window) agreement(ctx context.Context) (standing, error) {
 		if err == nil && s.settled() {
 			return s, nil
 		}
-		if waitErr := postgres.Sleep(ctx, 50*time.Millisecond); waitErr != nil {
+		if waitErr := sleep.For(ctx, 50*time.Millisecond); waitErr != nil {
 			return s, errors.Join(err, fmt.Errorf("the servers do not agree on who owns the shards: %w", waitErr))
 		}
 	}

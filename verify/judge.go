@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/shardctl/shardctl/internal/layout"
-	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/store"
 )
 
@@ -80,7 +80,7 @@ func (j *judge) keep() int { return 4 * max(j.v.limits.unsettled, 1) }
 func (j *judge) finish(ctx context.Context, rounds int) error {
 	pause := j.v.limits.backoff
 	for round := 1; round <= rounds && len(j.maybe) > 0; round++ {
-		if err := postgres.Sleep(ctx, pause); err != nil {
+		if err := sleep.For(ctx, pause); err != nil {
 			return err
 		}
 		pause *= 2

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/sleep"
 )
 
 // pacer keeps the reading of the source within what the spec and the caller allow.
@@ -21,7 +21,7 @@ func newPacer(cfg Config) *pacer {
 // wait returns when the next chunk may be read.
 func (p *pacer) wait(ctx context.Context) error {
 	if d := time.Until(p.next); d > 0 {
-		if err := postgres.Sleep(ctx, d); err != nil {
+		if err := sleep.For(ctx, d); err != nil {
 			return err
 		}
 	}

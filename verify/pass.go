@@ -15,6 +15,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/layout"
 	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/store"
 )
 
@@ -145,7 +146,7 @@ func (p *pass) insert(ctx context.Context, tx pgx.Tx, subject string, owners []s
 // alive keeps the pass's heartbeat until ctx ends.
 func (p *pass) alive(ctx context.Context) error {
 	const sql = `UPDATE shardctl.verify_pass SET heartbeat_at = clock_timestamp() WHERE migration = $1 AND pass = $2`
-	for postgres.Sleep(ctx, beatEvery) == nil {
+	for sleep.For(ctx, beatEvery) == nil {
 		err := p.v.onSource(ctx, func(conn *pgxpool.Conn) error {
 			_, err := conn.Exec(ctx, sql, p.v.migration(), [16]byte(p.id))
 			return err

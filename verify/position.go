@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/store"
 	"github.com/shardctl/shardctl/migrate"
 )
@@ -48,7 +49,7 @@ func (v *Verifier) awaitReplica(ctx context.Context) error {
 			case !done && time.Now().After(deadline):
 				return migrate.Refuse("verify.replica", v.read.Name, "the replica has not replayed what the databases already have", "wait for it, or remove read_dsn")
 			case !done:
-				if err := postgres.Sleep(ctx, v.limits.backoff); err != nil {
+				if err := sleep.For(ctx, v.limits.backoff); err != nil {
 					return err
 				}
 			}

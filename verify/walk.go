@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/sleep"
 )
 
 const (
@@ -133,7 +134,7 @@ func (v *Verifier) persist(ctx context.Context, s *server, fn func() error) erro
 			return err
 		}
 		v.observe(Event{Kind: Retrying, Reason: s.Name + ": " + err.Error()})
-		if waitErr := postgres.Sleep(ctx, pause); waitErr != nil {
+		if waitErr := sleep.For(ctx, pause); waitErr != nil {
 			return errors.Join(err, waitErr)
 		}
 		pause *= 2

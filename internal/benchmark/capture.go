@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/localpg"
-	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/sleep"
 )
 
 const (
@@ -92,7 +92,7 @@ func (w *world) cpuOf(ctx context.Context, do func() error) (time.Duration, erro
 	if err := do(); err != nil {
 		return 0, err
 	}
-	if err := postgres.Sleep(ctx, 500*time.Millisecond); err != nil { // the WAL and the checkpointer
+	if err := sleep.For(ctx, 500*time.Millisecond); err != nil { // the WAL and the checkpointer
 		return 0, err
 	}
 	after, err := localpg.ServerCPU(w.source.PID())

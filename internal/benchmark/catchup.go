@@ -12,7 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/sleep"
 )
 
 // drained is how many transactions of one row each a drain has to apply.
@@ -203,12 +203,12 @@ func (w *world) stamp(ctx context.Context) (lags samples, err error) {
 				}
 				there = there || found
 			}
-			_ = postgres.Sleep(ctx, 2*time.Millisecond) // its end is looked at above
+			_ = sleep.For(ctx, 2*time.Millisecond) // its end is looked at above
 		}
 		if ctx.Err() == nil {
 			lags.add(time.Since(written))
 		}
-		_ = postgres.Sleep(ctx, 50*time.Millisecond)
+		_ = sleep.For(ctx, 50*time.Millisecond)
 	}
 	if len(lags) < 10 {
 		return lags, fmt.Errorf("only %d rows were seen to arrive", len(lags))

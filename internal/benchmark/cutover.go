@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/localpg"
-	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/sleep"
 )
 
 // switched is one line of the cutover suite: pauses as the clients saw them.
@@ -106,7 +106,7 @@ func (w *world) switches(ctx context.Context, shards, rounds int) (err error) {
 func (w *world) turns(ctx context.Context, pooler *localpg.PgBouncer, rounds int) (map[string][]span, error) {
 	spans := map[string][]span{}
 	take := func(name string, do func() error) error {
-		if err := postgres.Sleep(ctx, 1100*time.Millisecond); err != nil { // so that each has a second of its own before and after
+		if err := sleep.For(ctx, 1100*time.Millisecond); err != nil { // so that each has a second of its own before and after
 			return err
 		}
 		started := time.Now()

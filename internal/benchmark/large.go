@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/sleep"
 )
 
 // largeLine is what the copy of a long, narrow table took.
@@ -88,7 +88,7 @@ func (w *world) watchProgress(ctx context.Context, line *largeLine) error {
 			line.Unsure++
 		}
 		last = s.Backfill.Percent
-		_ = postgres.Sleep(ctx, time.Second) // its end is looked at above
+		_ = sleep.For(ctx, time.Second) // its end is looked at above
 	}
 	return nil
 }

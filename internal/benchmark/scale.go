@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/localpg"
-	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/sleep"
 )
 
 // The shape of the scale suite: a schema for each of 480 logical shards, on 32 databases
@@ -131,7 +131,7 @@ func (j *scaleJourney) mostConnections(ctx context.Context) (most float64) {
 			}
 		}
 		most = max(most, sum)
-		_ = postgres.Sleep(ctx, 100*time.Millisecond) // its end is looked at above
+		_ = sleep.For(ctx, 100*time.Millisecond) // its end is looked at above
 	}
 	return most
 }
@@ -170,7 +170,7 @@ func (j *scaleJourney) thereAndBack(ctx context.Context, crowd *crowd) error {
 			return err
 		}
 		s.end = time.Now()
-		if err := postgres.Sleep(ctx, time.Second); err != nil { // requests of the second after it count too
+		if err := sleep.For(ctx, time.Second); err != nil { // requests of the second after it count too
 			return err
 		}
 		seen := crowd.line(command, []span{s})

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/shardctl/shardctl/internal/localpg"
-	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/sleep"
 )
 
 //go:embed load.sql
@@ -201,7 +201,7 @@ func until(ctx context.Context, every time.Duration, so func() (bool, error)) er
 		if done, err := so(); done || err != nil {
 			return err
 		}
-		if err := postgres.Sleep(ctx, every); err != nil {
+		if err := sleep.For(ctx, every); err != nil {
 			return err
 		}
 	}

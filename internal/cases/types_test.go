@@ -2,11 +2,12 @@ package cases
 
 import (
 	_ "embed"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/shardctl/shardctl/internal/pgtest"
 )
 
 //go:embed matrix.sql
@@ -21,15 +22,12 @@ func typeFiles(t *testing.T) (files []*file) {
 	for _, path := range paths {
 		f, err := readFile(path)
 		must(t, err)
-		if f.long == "" || full() {
+		if f.long == "" || pgtest.LongForm() {
 			files = append(files, f)
 		}
 	}
 	return files
 }
-
-// full reports whether the long form is asked for.
-func full() bool { return os.Getenv("SHARDCTL_JOURNEY") == "full" }
 
 // modesOf are the modes of backfill that a file is copied in. The short form takes one
 // of them, by turns, but for the file of all built-in types.
@@ -38,7 +36,7 @@ func modesOf(f *file) []string {
 	switch {
 	case f.outcome == "refuse":
 		return modes[:1]
-	case full() || f.id == "T01":
+	case pgtest.LongForm() || f.id == "T01":
 		return modes
 	}
 	turn := int(f.id[len(f.id)-1]) % len(modes)
@@ -109,7 +107,7 @@ func ofTypes(sp special, mode string) special {
 		r.turn("cutover")
 		r.twinsOnShards(2000)
 	}
-	if mode == "fast" || full() {
+	if mode == "fast" || pgtest.LongForm() {
 		sp.returned = forwardAgain
 	}
 	return sp

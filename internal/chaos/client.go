@@ -11,6 +11,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/shardctl/shardctl/internal/sleep"
 )
 
 const (
@@ -65,10 +67,7 @@ func (c *client) loop(ctx context.Context) {
 		if !c.perform(ctx, c.draw()) {
 			wait = retryTime
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(wait):
-		}
+		_ = sleep.For(ctx, wait) // its end is looked at above
 	}
 }
 

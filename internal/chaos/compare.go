@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/shardctl/shardctl/internal/sleep"
 )
 
 // reader reads all rows of one side.
@@ -106,7 +108,7 @@ func (g *game) follows(ctx context.Context, serving []found) error {
 			g.book(v, "the side that follows, after "+followWithin.String())
 			return errWrong
 		}
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
+		if err := sleep.For(ctx, 50*time.Millisecond); err != nil {
 			return err
 		}
 	}

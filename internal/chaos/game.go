@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/shardctl/shardctl/internal/sleep"
 )
 
 // game is one seed under way.
@@ -230,23 +232,11 @@ func (g *game) writes(ctx context.Context, n int) error {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("%w: the application: only %d writes were acknowledged in %s", errStuck, g.crowd.book.total()-before, stuckAfter)
 		}
-		if err := pause(ctx, 10*time.Millisecond); err != nil {
+		if err := sleep.For(ctx, 10*time.Millisecond); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// pause waits; how long is what is played.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }
 
 // between draws a time.

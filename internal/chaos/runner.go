@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/binary"
+	"github.com/shardctl/shardctl/internal/sleep"
 )
 
 // errStuck is wrapped where a command does not come to its end, however often it is run.
@@ -94,10 +95,8 @@ func (r *runner) loop(ctx context.Context) error {
 				return err
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, runAgainAfter) != nil {
 			return nil
-		case <-time.After(runAgainAfter):
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/binary"
+	"github.com/shardctl/shardctl/internal/sleep"
 )
 
 // strike plays one fault and says what was at work when it hit; "" if nothing was.
@@ -17,7 +18,7 @@ func (g *game) strike(ctx context.Context, a *act, f fault) (at string, err erro
 		return "", nil
 	}
 	if a.name == copying || a.name == served {
-		if err := pause(ctx, g.between(0, 600*time.Millisecond)); err != nil {
+		if err := sleep.For(ctx, g.between(0, 600*time.Millisecond)); err != nil {
 			return "", err
 		}
 	}
@@ -150,7 +151,7 @@ func (g *game) kill(ctx context.Context, a *act) (string, error) {
 		}
 	}
 	c.Kill()
-	return at, pause(ctx, g.between(0, 300*time.Millisecond))
+	return at, sleep.For(ctx, g.between(0, 300*time.Millisecond))
 }
 
 // freeze stops a command for a while: shorter or longer than a switch may take.
@@ -160,7 +161,7 @@ func (g *game) freeze(ctx context.Context, a *act) (string, error) {
 		return "", nil
 	}
 	d := g.between(200*time.Millisecond, maxPause+2*time.Second)
-	err := pause(ctx, d)
+	err := sleep.For(ctx, d)
 	return fmt.Sprintf("%s, for %s", at, d.Round(time.Millisecond)), errors.Join(err, c.Send(syscall.SIGCONT))
 }
 
@@ -174,7 +175,7 @@ func (g *game) crash(ctx context.Context, a *act, n *node) (string, error) {
 	if err := n.Stop(ctx, mode); err != nil {
 		return "", err
 	}
-	err := pause(ctx, g.between(0, 1500*time.Millisecond))
+	err := sleep.For(ctx, g.between(0, 1500*time.Millisecond))
 	return fmt.Sprintf("%s of %s: %s", mode, n.name, at), errors.Join(err, n.Start(ctx))
 }
 
@@ -186,7 +187,7 @@ func (g *game) killPooler(ctx context.Context, a *act) (string, error) {
 	if err := g.bouncer.Kill(ctx); err != nil {
 		return "", err
 	}
-	err := pause(ctx, g.between(0, time.Second))
+	err := sleep.For(ctx, g.between(0, time.Second))
 	return at, errors.Join(err, g.bouncer.Start(ctx))
 }
 

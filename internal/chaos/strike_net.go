@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/shardctl/shardctl/internal/sleep"
 )
 
 // someNodes draws a server, or all.
@@ -58,7 +60,7 @@ func (g *game) hang(ctx context.Context, a *act) (string, error) {
 		return "", nil
 	}
 	d := g.between(time.Second, maxPause+2*time.Second)
-	return fmt.Sprintf("%d connections for %s: %s", n, d.Round(time.Millisecond), at), pause(ctx, d)
+	return fmt.Sprintf("%d connections for %s: %s", n, d.Round(time.Millisecond), at), sleep.For(ctx, d)
 }
 
 // slowDown delays all that shardctl and a server say.
@@ -73,7 +75,7 @@ func (g *game) slowDown(ctx context.Context, a *act) (string, error) {
 	if n == 0 {
 		return "", nil
 	}
-	return fmt.Sprintf("%d connections by %s: %s", n, d.Round(time.Millisecond), at), pause(ctx, g.between(time.Second, 3*time.Second))
+	return fmt.Sprintf("%d connections by %s: %s", n, d.Round(time.Millisecond), at), sleep.For(ctx, g.between(time.Second, 3*time.Second))
 }
 
 // cutCommit ends a connection right after it has sent COMMIT: the server does it, and

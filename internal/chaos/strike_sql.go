@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/shardctl/shardctl/internal/binary"
+	"github.com/shardctl/shardctl/internal/sleep"
 )
 
 // beHostile makes the source end sessions that take their time.
@@ -50,7 +51,7 @@ func (g *game) fillDisk(ctx context.Context, a *act) (string, error) {
 		return "", false
 	})
 	if ok {
-		err = pause(ctx, g.between(100*time.Millisecond, 1500*time.Millisecond))
+		err = sleep.For(ctx, g.between(100*time.Millisecond, 1500*time.Millisecond))
 	}
 	return at, errors.Join(err, free())
 }
@@ -87,7 +88,7 @@ func (g *game) longTransaction(ctx context.Context, a *act) (at string, err erro
 			seen, _ = g.moment(ctx, a, g.nodes()...)
 		}
 		d := g.between(time.Second, 4*time.Second)
-		if err := pause(ctx, d); err != nil {
+		if err := sleep.For(ctx, d); err != nil {
 			return err
 		}
 		written := change{id: row{"block", workspace, text, 1}}
@@ -202,7 +203,7 @@ func (g *game) patiently(ctx context.Context, try func() error) error {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("%w: %w", errStuck, err)
 		}
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
+		if err := sleep.For(ctx, 50*time.Millisecond); err != nil {
 			return err
 		}
 	}

@@ -2,16 +2,16 @@ package journey
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/shardctl/shardctl/internal/binary"
+	"github.com/shardctl/shardctl/internal/pgtest"
 	"github.com/shardctl/shardctl/internal/shardsql"
 )
 
 // writesBetween is how many rows are written between one switch and the next.
 func writesBetween() int {
-	if full() {
+	if pgtest.LongForm() {
 		return 100_000
 	}
 	return 10_000
@@ -61,13 +61,18 @@ func (w *world) writeMany(dsn, mine string, turn int) {
 
 // level reports whether the databases together have the source's blocks.
 func (w *world) level() bool {
-	const sum = `SELECT count(*) || ' ' || coalesce(sum(hashtext(b::text)), 0) FROM public.block b`
-	var rows, hashes int64
-	for i := range 2 {
-		var count, hash int64
-		_, err := fmt.Sscan(strings.Join(w.texts(w.databaseDSN(i), sum), ""), &count, &hash)
-		must(w.t, err)
-		rows, hashes = rows+count, hashes+hash
+	rows, hash := w.digest(w.sourceDSN(), "true")
+	for i := range w.databases() {
+		n, h := w.digest(w.databaseDSN(i), "true")
+		rows, hash = rows-n, hash-h
 	}
-	return w.texts(w.sourceDSN(), sum)[0] == fmt.Sprint(rows, " ", hashes)
+	return rows == 0 && hash == 0
+}
+
+// digest counts some of a place's blocks and sums the hashes of what they hold.
+func (w *world) digest(dsn, where string) (rows, hash int64) {
+	got := w.texts(dsn, "SELECT count(*) || ' ' || coalesce(sum(hashtext(b::text)), 0) FROM public.block b WHERE "+where)
+	_, err := fmt.Sscan(got[0], &rows, &hash)
+	must(w.t, err)
+	return rows, hash
 }

@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/binary"
+	"github.com/shardctl/shardctl/internal/pgtest"
 )
 
 // kills is how often each of catchup and backfill is killed.
 func kills() int {
-	if full() {
+	if pgtest.LongForm() {
 		return 20
 	}
 	return 4

@@ -22,6 +22,3 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(code)
 }
-
-// full reports whether the long form of the crash tests is asked for.
-func full() bool { return os.Getenv("SHARDCTL_JOURNEY") == "full" }

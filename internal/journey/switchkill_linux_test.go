@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/binary"
+	"github.com/shardctl/shardctl/internal/pgtest"
 )
 
 // switchSteps are those after which a switch is hit: from the last one before its
@@ -45,7 +46,7 @@ const shortPause = 2 * time.Second
 
 // switches is how many cutovers, and rollbacks, are hit.
 func switches() int {
-	if full() {
+	if pgtest.LongForm() {
 		return len(switchSteps) * len(blows)
 	}
 	return 8

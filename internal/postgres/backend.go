@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/shardctl/shardctl/internal/sleep"
 )
 
 // Backend is one server process, told from a later one of the same pid by its start.
@@ -41,7 +43,7 @@ func TerminateBackend(ctx context.Context, q Querier, b Backend) error {
 		if done {
 			return nil
 		}
-		if err := Sleep(ctx, 10*time.Millisecond); err != nil {
+		if err := sleep.For(ctx, 10*time.Millisecond); err != nil {
 			return fmt.Errorf("wait for the end of backend %d: %w", b.PID, err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/migrate"
 )
 
@@ -80,7 +81,7 @@ func UpgradeLock(ctx context.Context, tx pgx.Tx, mode string, tables []string, d
 		if SQLState(err) != "55P03" && SQLState(err) != "40P01" {
 			return fmt.Errorf("lock %s: %w", strings.Join(tables, ", "), err)
 		}
-		if err := Sleep(ctx, min(jitter(), time.Until(deadline))); err != nil {
+		if err := sleep.For(ctx, min(jitter(), time.Until(deadline))); err != nil {
 			return err
 		}
 	}

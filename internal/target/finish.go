@@ -16,6 +16,7 @@ import (
 	"github.com/shardctl/shardctl/internal/ddl"
 	"github.com/shardctl/shardctl/internal/layout"
 	"github.com/shardctl/shardctl/internal/postgres"
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/store"
 	"github.com/shardctl/shardctl/migrate"
 )
@@ -254,10 +255,8 @@ func (f *finishing) retried(ctx context.Context, fn func() error) error {
 		if try == lockTries {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
-		case <-time.After(time.Duration(min(try, 10)) * 100 * time.Millisecond):
+		if ended := sleep.For(ctx, time.Duration(min(try, 10))*100*time.Millisecond); ended != nil {
+			return errors.Join(ended, err)
 		}
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/shardctl/shardctl/internal/sleep"
 )
 
 // Change makes the new contents of the old ones, which are nil for a file that does
@@ -77,10 +79,8 @@ func (f *File) alone(ctx context.Context, fn func(path string) error) error {
 			return err
 		}
 		// The one that outran us may be outrun by us in its turn: not for ever.
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("write %s: %w: %w", path, errOutrun, ctx.Err())
-		case <-time.After(rand.N(2*time.Since(start) + time.Millisecond)):
+		if ended := sleep.For(ctx, rand.N(2*time.Since(start)+time.Millisecond)); ended != nil {
+			return fmt.Errorf("write %s: %w: %w", path, errOutrun, ended)
 		}
 	}
 }
@@ -114,10 +114,8 @@ func lock(ctx context.Context, path string) (unlock func(), err error) {
 		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
 			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), file.Close())
 		}
-		select {
-		case <-ctx.Done():
-			return nil, errors.Join(fmt.Errorf("lock %s: another process holds it: %w", path, ctx.Err()), file.Close())
-		case <-time.After(2 * time.Millisecond):
+		if ended := sleep.For(ctx, 2*time.Millisecond); ended != nil {
+			return nil, errors.Join(fmt.Errorf("lock %s: another process holds it: %w", path, ended), file.Close())
 		}
 	}
 	return unlock, nil

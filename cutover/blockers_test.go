@@ -56,7 +56,7 @@ func TestAnAbortNamesWhoHeldTheLock(t *testing.T) {
 		{r.source, writeSource, func() error { _, err := cutover.Cutover(t.Context(), r.cfg); return err }},
 		{r.db0, writeDB0, func() error { _, err := cutover.Rollback(t.Context(), r.cfg); return err }},
 	} {
-		r.cfg.MaxPause = 2 * time.Second
+		r.cfg.MaxPause = 3 * time.Second
 		var writer *pgx.Conn
 		var name string
 		r.cfg.Observe = func(s cutover.Step) {

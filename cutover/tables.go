@@ -63,13 +63,16 @@ func (t tables) guarded() bool {
 	return slices.ContainsFunc(t.l.Tables, func(table *layout.Table) bool { return fence.Guarded(t.l, table) })
 }
 
-// namingTime is kept of the budget for asking who held up a lock.
-const namingTime = 200 * time.Millisecond
+// namingTime is what is kept of the time that is left for asking who held up a lock: a
+// quarter, within bounds.
+func namingTime(left time.Duration) time.Duration {
+	return min(max(left/4, 200*time.Millisecond), time.Second)
+}
 
 // upgrade takes the lock that waits for writers in flight, within the context's time.
 func upgrade(ctx context.Context, tx pgx.Tx, tables []string) error {
 	deadline, _ := ctx.Deadline()
-	return postgres.UpgradeLock(ctx, tx, "SHARE ROW EXCLUSIVE", tables, deadline.Add(-namingTime))
+	return postgres.UpgradeLock(ctx, tx, "SHARE ROW EXCLUSIVE", tables, deadline.Add(-namingTime(time.Until(deadline))))
 }
 
 func (t tables) closeSource(ctx context.Context, tx pgx.Tx, name string) error {

@@ -119,7 +119,24 @@ func (w *world) startPooler() {
 		Databases: b.String(), Users: []string{app, operator}, Settings: []string{"max_client_conn = 500", "query_wait_timeout = 60"},
 	})
 	must(w.t, err)
-	w.t.Cleanup(func() { must(w.t, w.bouncer.Close()) })
+	w.t.Cleanup(func() {
+		if w.t.Failed() {
+			w.t.Logf("of the pooler's log:\n%s", complaints(w.bouncer.LogFile()))
+		}
+		must(w.t, w.bouncer.Close())
+	})
+}
+
+// complaints are the last lines of a pooler's log that say what went wrong.
+func complaints(path string) string {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	lines := slices.DeleteFunc(strings.Split(string(content), "\n"), func(line string) bool {
+		return !strings.Contains(line, "WARNING") && !strings.Contains(line, "ERROR") && !strings.Contains(line, "closing because: server")
+	})
+	return strings.Join(lines[max(0, len(lines)-40):], "\n")
 }
 
 // untouchedEntry is a text that no command may change.

@@ -51,7 +51,7 @@ type item struct {
 const (
 	crowdSize = 4
 	owners    = 40
-	pace      = 12 * time.Millisecond
+	pace      = 25 * time.Millisecond
 )
 
 // startCrowd starts the clients. The last of them is one that no router leads: it goes to

@@ -13,7 +13,7 @@ import (
 // side has anything of shardctl's afterwards.
 func TestAbortLeavesNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, shape{migration: "aborted", home: []int{0, 1, 1}, schema: "shard_%03d", storeAs: true, blocks: 3_000, writers: 3, pace: 10 * time.Millisecond})
+	w := newWorld(t, shape{migration: "aborted", home: []int{0, 1, 1}, schema: "shard_%03d", storeAs: true, blocks: 3_000, writers: 3, pace: 30 * time.Millisecond})
 	c := w.startCrowd(t)
 	j := &trip{t: t, w: w, c: c, before: w.catalogs()}
 	c.keepShards()

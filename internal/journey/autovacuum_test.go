@@ -20,7 +20,7 @@ const crawl = "autovacuum_vacuum_cost_delay = 100, autovacuum_vacuum_cost_limit 
 func TestAutovacuumIsNoObstacle(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, shape{
-		migration: "vacuumed", home: []int{0, 1}, schema: "shard_%03d", storeAs: true, blocks: 9_000, writers: 2, pace: 20 * time.Millisecond,
+		migration: "vacuumed", home: []int{0, 1}, schema: "shard_%03d", storeAs: true, blocks: 9_000, writers: 2, pace: 40 * time.Millisecond,
 		settings: []string{"autovacuum_naptime=1s", "autovacuum_max_workers=8"},
 	})
 	for _, table := range []string{"block", "comment", "plan"} {

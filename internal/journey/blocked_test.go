@@ -19,7 +19,7 @@ import (
 // named and all where it was; the first one without an obstacle succeeds.
 func TestBlockedSwitches(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, shape{migration: "blocked", home: []int{0, 1, 0}, schema: "shard_%03d", storeAs: true, servers: 2, blocks: 300, writers: 2, pace: 20 * time.Millisecond})
+	w := newWorld(t, shape{migration: "blocked", home: []int{0, 1, 0}, schema: "shard_%03d", storeAs: true, servers: 2, blocks: 300, writers: 2, pace: 40 * time.Millisecond})
 	c := w.startCrowd(t)
 	c.keepShards() // placement guards would refuse more once the databases serve
 	s := &siege{trip: trip{t: t, w: w, c: c}, whole: t}

@@ -23,7 +23,7 @@ func TestChaosKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, shape{
 		migration: "killed", home: []int{0, 1, 0, 1}, schema: "shard_%03d", storeAs: true,
-		blocks: 30_000 * kills(), writers: 4, pace: 5 * time.Millisecond,
+		blocks: 30_000 * kills(), writers: 4, pace: 15 * time.Millisecond,
 	})
 	c := w.startCrowd(t)
 	w.must(t, "prepare")

@@ -14,7 +14,7 @@ func underDDL(t *testing.T, name string) (*trip, *watched) {
 	const rate = 6_000
 	w := newWorld(t, shape{
 		migration: name, home: []int{0, 1, 0, 1}, schema: "shard_%03d", storeAs: true,
-		blocks: 15_000, writers: 3, pace: 10 * time.Millisecond, extra: slowly(rate),
+		blocks: 15_000, writers: 3, pace: 30 * time.Millisecond, extra: slowly(rate),
 	})
 	c := w.startCrowd(t)
 	j := &trip{t: t, w: w, c: c, before: w.catalogs()}

@@ -16,7 +16,7 @@ func TestDropSource(t *testing.T) {
 	}{{"at once", false}, {"later", true}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, shape{migration: "dropped", home: []int{0, 1, 0}, schema: "shard_%03d", blocks: 1_500, writers: 3, pace: 10 * time.Millisecond})
+			w := newWorld(t, shape{migration: "dropped", home: []int{0, 1, 0}, schema: "shard_%03d", blocks: 1_500, writers: 3, pace: 30 * time.Millisecond})
 			crowd := w.startCrowd(t)
 			j := &trip{t: t, w: w, c: crowd, before: w.catalogs()}
 			j.start()

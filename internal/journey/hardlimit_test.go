@@ -13,7 +13,7 @@ import (
 // databases are started anew and copied again, and the cutover loses nothing.
 func TestTheHardLimit(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, shape{migration: "full", home: []int{0, 1, 0, 1}, schema: "shard_%03d", storeAs: true, blocks: 3_000, writers: 3, pace: 20 * time.Millisecond,
+	w := newWorld(t, shape{migration: "full", home: []int{0, 1, 0, 1}, schema: "shard_%03d", storeAs: true, blocks: 3_000, writers: 3, pace: 40 * time.Millisecond,
 		extra: "capture: {log_soft_limit: 6MB, log_hard_limit: 6MB}\n"})
 	c := w.startCrowd(t)
 	j := &trip{t: t, w: w, c: c, before: w.catalogs()}

@@ -15,7 +15,7 @@ import (
 // for each, placed neither in order nor evenly.
 var eightOnFour = shape{
 	migration: "journey", home: []int{0, 1, 2, 3, 1, 0, 1, 2}, schema: "shard_%03d", always: true, storeAs: true,
-	servers: 2, blocks: 190_000, writers: 8, pace: 25 * time.Millisecond,
+	servers: 2, blocks: 190_000, writers: 8, pace: 60 * time.Millisecond,
 }
 
 // TestJourney goes forward, back and forward again with more than 300 000 rows, under

@@ -10,7 +10,7 @@ import (
 // another stays, and goes on from there, under writers that see none of it.
 func TestOneDatabaseAtATime(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, shape{migration: "onebyone", home: []int{0, 1, 2, 0, 1}, schema: "shard_%03d", storeAs: true, servers: 2, blocks: 20_000, writers: 4, pace: 10 * time.Millisecond})
+	w := newWorld(t, shape{migration: "onebyone", home: []int{0, 1, 2, 0, 1}, schema: "shard_%03d", storeAs: true, servers: 2, blocks: 20_000, writers: 4, pace: 30 * time.Millisecond})
 	c := w.startCrowd(t)
 	j := &trip{t: t, w: w, c: c, before: w.catalogs()}
 	j.start()

@@ -14,7 +14,7 @@ import (
 // are not stored, and the databases are filled without primary keys.
 func TestPlainSchemaFast(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, shape{migration: "plain", home: []int{0, 1, 1, 0, 1}, schema: "public", servers: 2, blocks: 24_000, writers: 3, pace: 10 * time.Millisecond})
+	w := newWorld(t, shape{migration: "plain", home: []int{0, 1, 1, 0, 1}, schema: "public", servers: 2, blocks: 24_000, writers: 3, pace: 30 * time.Millisecond})
 	c := w.startCrowd(t)
 	j := &trip{t: t, w: w, c: c, before: w.catalogs(), mode: "fast"}
 	j.short()
@@ -26,7 +26,7 @@ func TestPlainSchemaFast(t *testing.T) {
 // no number, and at the end the database owns its copy of the everywhere table.
 func TestCountOne(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, shape{migration: "one", home: []int{0}, schema: "public", blocks: 12_000, writers: 3, pace: 10 * time.Millisecond, always: true, ownCopies: true})
+	w := newWorld(t, shape{migration: "one", home: []int{0}, schema: "public", blocks: 12_000, writers: 3, pace: 30 * time.Millisecond, always: true, ownCopies: true})
 	c := w.startCrowd(t)
 	j := &trip{t: t, w: w, c: c, before: w.catalogs()}
 	j.short()

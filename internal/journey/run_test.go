@@ -11,7 +11,7 @@ import (
 // they have been read again.
 func TestRunAndRepair(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, shape{migration: "ran", home: []int{0, 1, 0}, schema: "shard_%03d", storeAs: true, blocks: 6_000, writers: 3, pace: 10 * time.Millisecond})
+	w := newWorld(t, shape{migration: "ran", home: []int{0, 1, 0}, schema: "shard_%03d", storeAs: true, blocks: 6_000, writers: 3, pace: 30 * time.Millisecond})
 	c := w.startCrowd(t)
 	w.must(t, "run", "--until", "prepare", "--yes")
 	w.must(t, "topology", "push", "--yes")

@@ -54,7 +54,7 @@ func TestChaosSourceCrashes(t *testing.T) {
 	const rate, crashes = 6_000, 5
 	w := newWorld(t, shape{
 		migration: "crashed", home: []int{0, 1, 0, 1}, schema: "shard_%03d",
-		blocks: 45_000, writers: 4, pace: 5 * time.Millisecond, extra: slowly(rate),
+		blocks: 45_000, writers: 4, pace: 15 * time.Millisecond, extra: slowly(rate),
 	})
 	c := w.startCrowd(t)
 	c.rest(func() {

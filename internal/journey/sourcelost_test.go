@@ -19,7 +19,7 @@ import (
 // theirs is lost, and what only the source could refuse is not in the way any more.
 func TestSourceLost(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, shape{migration: "lost", home: []int{0, 1, 0}, schema: "shard_%03d", storeAs: true, blocks: 1_500, writers: 3, pace: 10 * time.Millisecond})
+	w := newWorld(t, shape{migration: "lost", home: []int{0, 1, 0}, schema: "shard_%03d", storeAs: true, blocks: 1_500, writers: 3, pace: 30 * time.Millisecond})
 	c := w.startCrowd(t)
 	j := &trip{t: t, w: w, c: c, before: w.catalogs()}
 	j.start()

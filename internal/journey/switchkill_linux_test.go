@@ -56,7 +56,7 @@ func switches() int {
 // writer sees an error, and the next command, the same or the opposite one, goes on.
 func TestChaosSwitchKilled(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, shape{migration: "hit", home: []int{0, 1, 0, 1}, schema: "shard_%03d", storeAs: true, servers: 2, blocks: 3_000, writers: 4, pace: 8 * time.Millisecond})
+	w := newWorld(t, shape{migration: "hit", home: []int{0, 1, 0, 1}, schema: "shard_%03d", storeAs: true, servers: 2, blocks: 3_000, writers: 4, pace: 20 * time.Millisecond})
 	c := w.startCrowd(t)
 	j := &trip{t: t, w: w, c: c, before: w.catalogs()}
 	j.start()

@@ -31,8 +31,9 @@ help: ## list the targets
 build: ## build bin/shardctl
 	$(GO) build -o bin/shardctl ./cmd/shardctl
 
+# -count=1: the cache of results knows neither the servers nor the programs that tests build.
 test: ## run all tests on throw-away servers; installs nothing
-	$(GO) test -p $(JOBS) -timeout $(TIMEOUT) ./...
+	$(GO) test -count=1 -p $(JOBS) -timeout $(TIMEOUT) ./...
 
 check: lint arrows mutants-sample race ## all that CI checks: lint, import arrows, a few mutants, all tests with -race
 
@@ -44,7 +45,7 @@ lint: ## go vet, staticcheck, gofmt
 arrows: ## check which package may import which
 	$(GO) test -count=1 ./internal/arrows
 
-# -count=1: the cache of results does not know that a server was updated. lint vets.
+# lint vets.
 race: ## all tests with -race, with a count at the end
 	$(GO) test -race -vet=off -count=1 -p $(JOBS) -timeout $(TIMEOUT) -json ./... | $(GO) run ./internal/testsummary
 

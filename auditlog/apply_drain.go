@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/store"
 	"github.com/shardctl/shardctl/migrate"
@@ -51,18 +53,15 @@ func (a *Applier) DrainReverse(ctx context.Context, databases []string) error {
 		return err
 	}
 	for _, db := range dbs {
-		v := db.rev
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		conn, err := v.read.mark.get(ctx)
-		if err != nil {
-			return err
-		}
-		xid, err := a.plan.probe(ctx, conn, v.read.survey.tables)
-		if err != nil {
-			return fmt.Errorf("%s: %w", db.name(), err)
-		}
-		v.proof = proof{xid: xid}
+		db.rev.mu.Lock()
+		defer db.rev.mu.Unlock()
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	for _, db := range dbs {
+		g.Go(func() error { return migrate.At(db.name(), db.rev.mark(gctx)) })
+	}
+	if err := g.Wait(); err != nil {
+		return err
 	}
 	back := func(ctx context.Context, left []*database) []outcome {
 		out := make([]outcome, len(left))
@@ -74,6 +73,22 @@ func (a *Applier) DrainReverse(ctx context.Context, databases []string) error {
 		return out
 	}
 	return drain(ctx, dbs, back, func(db *database) error { return db.rev.proof.check(db.rev.after, len(db.rev.read.survey.tables)) })
+}
+
+// mark writes the probe that the last tick has to see.
+func (v *reverser) mark(ctx context.Context) error {
+	xid, err := v.probe(ctx)
+	v.proof = proof{xid: xid}
+	return err
+}
+
+// probe writes a probe into the database's log.
+func (v *reverser) probe(ctx context.Context) (xid uint64, err error) {
+	conn, err := v.read.mark.get(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return v.db.a.plan.probe(ctx, conn, v.read.survey.tables)
 }
 
 // stallPatience is how long a database's ticks may fail for passing reasons, one after the
@@ -195,8 +210,7 @@ func (v *reverser) prove(ctx context.Context) error {
 	if err := side.refuseReplaced(ctx, conn); err != nil {
 		return err
 	}
-	p := v.db.a.plan
-	xid, err := p.probe(ctx, conn, v.read.survey.tables)
+	xid, err := v.probe(ctx)
 	if err != nil {
 		return err
 	}
@@ -208,7 +222,7 @@ func (v *reverser) prove(ctx context.Context) error {
 	for _, t := range v.read.survey.tables {
 		look.tables[t.No] = true
 	}
-	c, err := v.read.survey.count(ctx, log, p, look, fmt.Sprintf("xid = '%d'::pg_catalog.xid8", xid))
+	c, err := v.read.survey.count(ctx, log, v.db.a.plan, look, fmt.Sprintf("xid = '%d'::pg_catalog.xid8", xid))
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/shardctl/shardctl/internal/localpg"
 	"github.com/shardctl/shardctl/internal/sleep"
 )
@@ -88,6 +90,9 @@ func (w *world) switches(ctx context.Context, shards, rounds int) (err error) {
 	if err := errors.Join(turnErr, crowdErr, catchup.stop()); err != nil {
 		return err
 	}
+	if err := w.sayStepTimes(ctx); err != nil {
+		return err
+	}
 	lost, err := w.lost(ctx, crowd)
 	if err != nil {
 		return err
@@ -133,6 +138,28 @@ func (w *world) turns(ctx context.Context, pooler *localpg.PgBouncer, rounds int
 		}
 	}
 	return spans, nil
+}
+
+// sayStepTimes says how long each step took for which clients were held, by the journal.
+func (w *world) sayStepTimes(ctx context.Context) error {
+	conn, err := pgx.Connect(ctx, w.source.DSN(appName))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	const sql = `SELECT command || ', median ms of each step: ' || string_agg(step || ' ' || ms, ', ' ORDER BY place) FROM (
+		SELECT command, step, round(percentile_cont(0.5) WITHIN GROUP (ORDER BY (detail->>'ms')::numeric)::numeric, 1) AS ms, avg(extract(epoch FROM at - first)) AS place
+		FROM (SELECT *, min(at) OVER (PARTITION BY attempt) AS first FROM shardctl.journal) j
+		WHERE command IN ('cutover', 'rollback') AND outcome = 'ok' AND step NOT LIKE 'gate%' GROUP BY command, step) s GROUP BY command ORDER BY command`
+	rows, err := conn.Query(ctx, sql)
+	if err != nil {
+		return fmt.Errorf("read the journal: %w", err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	for _, line := range lines {
+		say("  %s", line)
+	}
+	return err
 }
 
 // pooler starts a pooler with an entry for each shard, all on the source.

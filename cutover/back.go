@@ -76,10 +76,8 @@ func (w *window) drainBack(ctx context.Context, tx pgx.Tx, epoch int64) error {
 		if err := upgrade(ctx, tx, w.tables.source()); err != nil {
 			return err
 		}
-		for _, name := range w.cfg.databaseNames() {
-			if err := w.tables.openSource(ctx, tx, name); err != nil {
-				return err
-			}
+		if err := w.tables.openSource(ctx, tx, w.cfg.databaseNames()); err != nil {
+			return err
 		}
 		return w.moveOwnership(ctx, tx, owners, epoch, Back)
 	})

@@ -117,10 +117,8 @@ func (w *window) drainForward(ctx context.Context, tx pgx.Tx, epoch int64) error
 		return err
 	}
 	return w.rec.step(ctx, "fence", func(ctx context.Context) error {
-		for _, name := range w.cfg.databaseNames() {
-			if err := w.tables.closeSource(ctx, tx, name); err != nil {
-				return err
-			}
+		if err := w.tables.closeSource(ctx, tx, w.cfg.databaseNames()); err != nil {
+			return err
 		}
 		if err := w.moveOwnership(ctx, tx, owners, epoch, Forward); err != nil {
 			return err
@@ -153,6 +151,7 @@ func (w *window) preLock(ctx context.Context) (tx pgx.Tx, backend postgres.Backe
 
 // hold arms the watchdog, pauses the routers and runs fn inside the budget.
 func (w *window) hold(ctx context.Context, d Direction, backend postgres.Backend, fn func(context.Context) error) error {
+	w.rec.lazy = true // its statement is prepared before anybody waits
 	if err := w.arm(ctx, d, backend); err != nil {
 		return err
 	}
@@ -162,7 +161,7 @@ func (w *window) hold(ctx context.Context, d Direction, backend postgres.Backend
 	if err := w.ours(ctx); err != nil {
 		return err // before the journal says that the routers are held
 	}
-	if err := w.rec.step(ctx, "pause", w.pause); err != nil {
+	if err := w.rec.step(ctx, stepPause, w.pause); err != nil {
 		return err
 	}
 	ctx, cancel := w.budget(ctx)

@@ -58,12 +58,27 @@ type recorder struct {
 	observe func(Step)
 	report  *Report
 	about   map[string]any // of the attempt, with each beginning; nil is nothing
+	lazy    bool           // rows are not waited for
+}
+
+// stepPause is the step that holds the routers.
+const stepPause = "pause"
+
+// note journals one end of a step. From the watchdog on, just before clients are held, to
+// their release rows are durable with what follows, at the latest with the commit that moves
+// ownership or with the release. One is waited for: that a router is held is known by the
+// journal alone.
+func (r *recorder) note(ctx context.Context, name, outcome string, detail any) error {
+	if r.lazy && (name != stepPause || outcome != "started") {
+		return r.journal.RecordLazily(ctx, r.q, name, outcome, detail)
+	}
+	return r.journal.Record(ctx, r.q, name, outcome, detail)
 }
 
 // step runs one step with a journal row before and after it. A step whose
 // beginning cannot be journaled is not taken.
 func (r *recorder) step(ctx context.Context, name string, fn func(context.Context) error) error {
-	if err := r.journal.Record(ctx, r.q, name, "started", r.about); err != nil {
+	if err := r.note(ctx, name, "started", r.about); err != nil {
 		return err
 	}
 	err, journalErr := r.take(ctx, name, fn)
@@ -77,7 +92,7 @@ func (r *recorder) step(ctx context.Context, name string, fn func(context.Contex
 // not what the journal could note of it. A beginning that cannot be noted is
 // errUndone.
 func (r *recorder) decisive(ctx context.Context, name string, fn func(context.Context) error) error {
-	if err := r.journal.Record(ctx, r.q, name, "started", r.about); err != nil {
+	if err := r.note(ctx, name, "started", r.about); err != nil {
 		return fmt.Errorf("%w: %w", errUndone, err)
 	}
 	err, _ := r.take(ctx, name, fn)
@@ -92,7 +107,7 @@ const journalWait = 2 * time.Second
 // to be taken even if the journal's session is gone. The report has it all the same.
 func (r *recorder) always(ctx context.Context, name string, fn func(context.Context) error) error {
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), journalWait)
-	_ = r.journal.Record(clean, r.q, name, "started", r.about)
+	_ = r.note(clean, name, "started", r.about)
 	cancel()
 	err, _ := r.take(ctx, name, fn)
 	return err
@@ -126,5 +141,5 @@ func (r *recorder) take(ctx context.Context, name string, fn func(context.Contex
 	}
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), journalWait)
 	defer cancel()
-	return err, r.journal.Record(clean, r.q, name, s.Outcome, detail)
+	return err, r.note(clean, name, s.Outcome, detail)
 }

@@ -79,7 +79,7 @@ func partialTrialsOf(d cutover.Direction) (out []trial) {
 }
 
 // sampled keeps, of each step and blow, one of its moments, and of those every kill of
-// a cutover and a sixth of the rest, drawn by the seed. SHARDCTL_JOURNEY=full keeps all,
+// a cutover and a third of the rest, drawn by the seed. SHARDCTL_JOURNEY=full keeps all,
 // and SHARDCTL_TRIALS those that match.
 func sampled(all []trial, random *rand.Rand) []trial {
 	if some := os.Getenv("SHARDCTL_TRIALS"); some != "" {
@@ -99,7 +99,7 @@ func sampled(all []trial, random *rand.Rand) []trial {
 		}
 		seen[kind] = true
 		always := c.d == cutover.Forward && c.blow == killed && c.only == nil
-		return !always && random.IntN(6) > 0
+		return !always && random.IntN(3) > 0
 	})
 }
 

@@ -75,12 +75,12 @@ func upgrade(ctx context.Context, tx pgx.Tx, tables []string) error {
 	return postgres.UpgradeLock(ctx, tx, "SHARE ROW EXCLUSIVE", tables, deadline.Add(-namingTime(time.Until(deadline))))
 }
 
-func (t tables) closeSource(ctx context.Context, tx pgx.Tx, name string) error {
-	return fence.Enable(ctx, tx, t.l, name)
+func (t tables) closeSource(ctx context.Context, tx pgx.Tx, databases []string) error {
+	return fence.Enable(ctx, tx, t.l, databases...)
 }
 
-func (t tables) openSource(ctx context.Context, tx pgx.Tx, name string) error {
-	return fence.Disable(ctx, tx, t.l, name)
+func (t tables) openSource(ctx context.Context, tx pgx.Tx, databases []string) error {
+	return fence.Disable(ctx, tx, t.l, databases...)
 }
 
 func (t tables) openDatabase(ctx context.Context, tx pgx.Tx, name string) error {

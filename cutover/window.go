@@ -142,6 +142,7 @@ func (w *window) resume(ctx context.Context) error {
 	ctx, cancel := postgres.Cleanup(ctx)
 	defer cancel()
 	err := w.routers(func(i int) error { return w.cfg.Routers[i].Resume(ctx) })
+	w.rec.lazy = false
 	if err == nil && !w.paused.IsZero() && w.rec.report.Pause.Router == nil {
 		ms := float64(time.Since(w.paused).Microseconds()) / 1000
 		w.rec.report.Pause.Router = &ms

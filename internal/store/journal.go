@@ -60,9 +60,20 @@ type Entry struct {
 	Detail  json.RawMessage `json:"detail,omitempty"`
 }
 
-// Record writes one row. Detail is marshalled to JSON and holds no secret; nil
-// is no detail.
+// Record writes one row, which is durable then. Detail is marshalled to JSON and holds
+// no secret; nil is no detail.
 func (j *Journal) Record(ctx context.Context, q postgres.Querier, step, outcome string, detail any) error {
+	return j.write(ctx, q, insertEntry, step, outcome, detail)
+}
+
+// RecordLazily writes one row as Record does, without waiting for the disk: it is durable
+// with the next commit of the server that waits, and until then a crash of the server, not of
+// the command, may take it. Not inside a transaction, whose commit would not wait either.
+func (j *Journal) RecordLazily(ctx context.Context, q postgres.Querier, step, outcome string, detail any) error {
+	return j.write(ctx, q, insertLazily, step, outcome, detail)
+}
+
+func (j *Journal) write(ctx context.Context, q postgres.Querier, sql, step, outcome string, detail any) error {
 	e := Entry{ID: uuid.New(), Attempt: j.Attempt, Command: j.Command, Step: step, Outcome: outcome, OSUser: j.who.OSUser, Host: j.who.Host, PID: j.who.PID}
 	if detail != nil {
 		raw, err := json.Marshal(detail)
@@ -71,11 +82,23 @@ func (j *Journal) Record(ctx context.Context, q postgres.Querier, step, outcome 
 		}
 		e.Detail = raw
 	}
-	return WriteEntry(ctx, q, j.Migration, e)
+	if _, err := q.Exec(ctx, sql, e.values(j.Migration)...); err != nil {
+		return fmt.Errorf("journal %s: %w", step, err)
+	}
+	return nil
 }
 
-const insertEntry = `INSERT INTO shardctl.journal (migration, id, at, attempt, command, step, outcome, os_user, host, pid, detail)
+const entryColumns = `migration, id, at, attempt, command, step, outcome, os_user, host, pid, detail`
+
+const (
+	insertEntry = `INSERT INTO shardctl.journal (` + entryColumns + `)
 	VALUES ($1, $2, coalesce($3, clock_timestamp()), $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT DO NOTHING`
+
+	// One statement: a setting of its own would cost a round trip while clients are held.
+	insertLazily = `INSERT INTO shardctl.journal (` + entryColumns + `)
+	SELECT $1::text, $2::uuid, coalesce($3::timestamptz, clock_timestamp()), $4::uuid, $5::text, $6::text, $7::text, $8::text, $9::text, $10::int, $11::jsonb
+	FROM set_config('synchronous_commit', 'off', true) ON CONFLICT DO NOTHING`
+)
 
 func (e Entry) values(migration string) []any {
 	var at *time.Time // the server's clock for a new row

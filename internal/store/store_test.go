@@ -296,6 +296,32 @@ func TestJournalAndItsCopy(t *testing.T) {
 	}
 }
 
+// A row that was not waited for is durable once a later commit was, on whatever session.
+func TestALazyRowIsDurableWithTheNextCommit(t *testing.T) {
+	t.Parallel()
+	server := pgtest.NewCluster(t, pgtest.ClusterOptions{Settings: []string{"wal_writer_delay=10s"}})
+	db := server.NewDatabase(t)
+	conn, other := connect(t, db), connect(t, db)
+	ctx := t.Context()
+	must(t, store.CreateSource(ctx, conn))
+	j := store.NewJournal("m", "cutover")
+	must(t, j.RecordLazily(ctx, conn, "drain", "started", map[string]any{"databases": []string{"db0"}}))
+	must(t, j.RecordLazily(ctx, conn, "drain", "ok", nil))
+	var waits string
+	must(t, conn.QueryRow(ctx, "SHOW synchronous_commit").Scan(&waits))
+	if waits != "on" {
+		t.Errorf("the session's commits are %q after it", waits)
+	}
+	must(t, store.InsertMigration(ctx, other, store.Migration{Name: "m", Phase: migrate.New, SpecDigest: "d", Spec: []byte(`{}`), SystemIdentifier: "1"}))
+	server.Stop(t, "immediate")
+	server.Start(t)
+	rows, err := store.ReadJournal(ctx, connect(t, db), "m", 0)
+	must(t, err)
+	if len(rows) != 2 || rows[0].Outcome != "started" || string(rows[0].Detail) != `{"databases": ["db0"]}` || rows[1].Outcome != "ok" || rows[1].Attempt != j.Attempt {
+		t.Errorf("after the crash the journal is %+v", rows)
+	}
+}
+
 func TestHandover(t *testing.T) {
 	t.Parallel()
 	_, conn := state(t)

@@ -2,13 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
+	"github.com/shardctl/shardctl/auditlog"
 	"github.com/shardctl/shardctl/backfill"
 	"github.com/shardctl/shardctl/internal/layout"
 	"github.com/shardctl/shardctl/internal/postgres"
@@ -133,30 +136,53 @@ func (s *session) toCopy(ctx context.Context, only []string) ([]string, error) {
 		return nil, err
 	}
 	var out []string
+	var gap error
 	for _, o := range owners {
 		if o.Owner != store.OwnerSource || len(only) > 0 && !slices.Contains(only, o.Database) {
 			continue
 		}
-		lacks, err := s.lacking(ctx, o.Database)
-		if err != nil {
+		err := s.inspectCopy(ctx, o.Database, func(conn *pgx.Conn, lacks string) error {
+			if lacks != "" {
+				out = append(out, o.Database)
+				return nil
+			}
+			_, err := auditlog.Reaches(ctx, s.source, conn, s.spec.Migration, o.Database, store.Forward)
+			return err
+		})
+		if err != nil && !auditlog.IsGap(err) {
 			return nil, err
 		}
-		if lacks != "" {
-			out = append(out, o.Database)
-		}
+		gap = errors.Join(gap, err)
+	}
+	if len(out) == 0 { // a copy that is whole, but cannot be brought up to date, is not done
+		return nil, gap
 	}
 	return out, nil
 }
 
 // lacking asks a database's own ledger what its copy lacks; "" if it is whole.
-func (s *session) lacking(ctx context.Context, database string) (string, error) {
+func (s *session) lacking(ctx context.Context, database string) (lacks string, err error) {
+	err = s.inspectCopy(ctx, database, func(_ *pgx.Conn, found string) error {
+		lacks = found
+		return nil
+	})
+	return lacks, err
+}
+
+// inspectCopy gives fn a session to a database, and what its own ledger says that its copy
+// lacks.
+func (s *session) inspectCopy(ctx context.Context, database string, fn func(conn *pgx.Conn, lacks string) error) error {
 	d, _ := s.spec.Database(database)
 	conn, err := postgres.Connect(ctx, postgres.Target{Name: database, DSN: d.DSN}, "copy")
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer postgres.CloseQuietly(ctx, conn)
-	return backfill.Lacking(ctx, s.source, conn, s.spec.Migration, database)
+	lacks, err := backfill.Lacking(ctx, s.source, conn, s.spec.Migration, database)
+	if err != nil {
+		return err
+	}
+	return fn(conn, lacks)
 }
 
 func (s *session) copyRows(ctx context.Context, l *layout.Layout, o backfillOptions) error {

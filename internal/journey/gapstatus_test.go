@@ -31,13 +31,22 @@ func TestStatusNamesAGap(t *testing.T) {
 			t.Errorf("%s is %s beside a gap: %v", lag, got, want)
 		}
 	}
+	// The copy is whole. It is not done while it cannot be brought up to date.
+	copies := func(code int, part string) {
+		t.Helper()
+		if got, doc := w.run(t, "backfill"); got != code || !strings.Contains(said(doc)+text(doc, "outcome"), part) {
+			t.Errorf("backfill: exit %d, want %d and %q: %v", got, code, part, doc)
+		}
+	}
 	gapped(false, "capture.lag_seconds")
 	forget(w.sourceDSN())
 	gapped(true, "capture.lag_seconds")
+	copies(4, "run shardctl prepare --database db0")
 	if next := text(w.must(t, "status"), "next"); next != "shardctl prepare --database db0,db1" {
 		t.Errorf("next is %s", next)
 	}
 	recall(w.sourceDSN())
+	copies(0, "nothing to do")
 	const declare = "INSERT INTO shardctl.gap (migration, database, direction, reason) SELECT 'gapped', 'db' || i, $, 'for the test' FROM generate_series(0, 1) i"
 	w.exec(w.sourceDSN(), strings.ReplaceAll(declare, "$", "'forward'"))
 	gapped(true, "capture.lag_seconds")

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
 	"github.com/shardctl/shardctl/auditlog"
@@ -135,54 +134,57 @@ func (s *session) toCopy(ctx context.Context, only []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []string
-	var gap error
+	var names []string
 	for _, o := range owners {
-		if o.Owner != store.OwnerSource || len(only) > 0 && !slices.Contains(only, o.Database) {
+		if o.Owner == store.OwnerSource && (len(only) == 0 || slices.Contains(only, o.Database)) {
+			names = append(names, o.Database)
+		}
+	}
+	return s.incomplete(ctx, names)
+}
+
+// incomplete gives those of databases whose copy lacks something. Where none does, the
+// error is that of those whose copy is whole and can no longer be brought up to date.
+func (s *session) incomplete(ctx context.Context, names []string) (out []string, err error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	conns, err := s.databases(ctx, "copy", names...)
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll(ctx, conns)
+	var gaps []error
+	for _, name := range names {
+		lacks, err := backfill.Lacking(ctx, s.source, conns[name], s.spec.Migration, name)
+		if err != nil {
+			return nil, err
+		}
+		if lacks != "" {
+			out = append(out, name)
 			continue
 		}
-		err := s.inspectCopy(ctx, o.Database, func(conn *pgx.Conn, lacks string) error {
-			if lacks != "" {
-				out = append(out, o.Database)
-				return nil
-			}
-			_, err := auditlog.Reaches(ctx, s.source, conn, s.spec.Migration, o.Database, store.Forward)
-			return err
-		})
+		_, err = auditlog.Reaches(ctx, s.source, conns[name], s.spec.Migration, name, store.Forward)
 		if err != nil && !auditlog.IsGap(err) {
 			return nil, err
 		}
-		gap = errors.Join(gap, err)
+		gaps = append(gaps, err)
 	}
-	if len(out) == 0 { // a copy that is whole, but cannot be brought up to date, is not done
-		return nil, gap
+	if len(out) > 0 {
+		return out, nil
 	}
-	return out, nil
+	return nil, errors.Join(gaps...)
 }
 
 // lacking asks a database's own ledger what its copy lacks; "" if it is whole.
-func (s *session) lacking(ctx context.Context, database string) (lacks string, err error) {
-	err = s.inspectCopy(ctx, database, func(_ *pgx.Conn, found string) error {
-		lacks = found
-		return nil
-	})
-	return lacks, err
-}
-
-// inspectCopy gives fn a session to a database, and what its own ledger says that its copy
-// lacks.
-func (s *session) inspectCopy(ctx context.Context, database string, fn func(conn *pgx.Conn, lacks string) error) error {
+func (s *session) lacking(ctx context.Context, database string) (string, error) {
 	d, _ := s.spec.Database(database)
 	conn, err := postgres.Connect(ctx, postgres.Target{Name: database, DSN: d.DSN}, "copy")
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer postgres.CloseQuietly(ctx, conn)
-	lacks, err := backfill.Lacking(ctx, s.source, conn, s.spec.Migration, database)
-	if err != nil {
-		return err
-	}
-	return fn(conn, lacks)
+	return backfill.Lacking(ctx, s.source, conn, s.spec.Migration, database)
 }
 
 func (s *session) copyRows(ctx context.Context, l *layout.Layout, o backfillOptions) error {

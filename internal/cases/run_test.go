@@ -421,15 +421,14 @@ func (r *run) quarantined() (n float64) {
 // mustBeLevel waits until both sides are equal, and what was kept back was tried again.
 func (r *run) mustBeLevel(when string) {
 	r.t.Helper()
+	poll := time.NewTicker(100 * time.Millisecond)
+	defer poll.Stop()
 	patience := 40 * time.Second
 	if r.f.long != "" {
 		patience = 4 * time.Minute
 	}
-	var took time.Duration // a look at large rows is work: it pauses for as long
-	for deadline := time.Now().Add(patience); ; time.Sleep(max(took, 100*time.Millisecond)) {
-		start := time.Now()
+	for deadline := time.Now().Add(patience); ; <-poll.C {
 		verdict, err := r.differs(r.ctx)
-		took = time.Since(start)
 		must(r.t, err)
 		if verdict == "" && r.sp.stuck != nil && r.quarantined() > 0 {
 			verdict = "what was kept back was not tried again"

@@ -3,12 +3,16 @@ package cutover
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/shardctl/shardctl/internal/pgtest"
+	"github.com/shardctl/shardctl/internal/postgres"
 	"github.com/shardctl/shardctl/internal/store"
 )
 
@@ -44,5 +48,38 @@ func TestAGateEnds(t *testing.T) {
 	silent := gate{limit: time.Millisecond, run: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
 	if err := silent.take(t.Context()); err == nil || err.Error() != "no answer within 1ms: context deadline exceeded" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// written notes which of a journal's rows are not waited for.
+type written struct {
+	postgres.Querier
+	lazy []bool
+}
+
+func (w *written) Exec(_ context.Context, sql string, _ ...any) (pgconn.CommandTag, error) {
+	w.lazy = append(w.lazy, strings.Contains(sql, "synchronous_commit"))
+	return pgconn.CommandTag{}, nil
+}
+
+func TestTheJournalWaitsForNothingButAHold(t *testing.T) {
+	t.Parallel()
+	q := &written{}
+	r := &recorder{journal: store.NewJournal("m", "cutover"), q: q, report: &Report{}}
+	for _, c := range []struct {
+		step string
+		lazy bool // from before the step on
+		want []bool
+	}{
+		{"pre-lock", false, []bool{false, false}},
+		{"watchdog", true, []bool{true, true}},
+		{stepPause, true, []bool{false, true}}, // known by the journal alone
+		{"drain", true, []bool{true, true}},
+		{"settle", false, []bool{false, false}},
+	} {
+		q.lazy, r.lazy = nil, c.lazy
+		if err := r.step(t.Context(), c.step, func(context.Context) error { return nil }); err != nil || !slices.Equal(q.lazy, c.want) {
+			t.Errorf("%s: not waited for are %v, want %v: %v", c.step, q.lazy, c.want, err)
+		}
 	}
 }

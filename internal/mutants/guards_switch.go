@@ -190,4 +190,11 @@ var switchGuards = []guard{
 		old:  "!slices.Contains(passed, name) &&", new: `name == "" &&`,
 		pkg: "internal/topology/exec", test: "TestAHookGetsNoneOfOurVariables",
 	},
+	{
+		name: "the row that says that routers are held is waited for",
+		why:  "after a crash of the source nobody would know that clients are held",
+		file: "cutover/report.go",
+		old:  `r.lazy && (name != stepPause || outcome != "started")`, new: "r.lazy",
+		pkg: "cutover", test: "TestTheJournalWaitsForNothingButAHold",
+	},
 }

@@ -88,16 +88,14 @@ func (j *Journal) write(ctx context.Context, q postgres.Querier, sql, step, outc
 	return nil
 }
 
-const entryColumns = `migration, id, at, attempt, command, step, outcome, os_user, host, pid, detail`
-
 const (
-	insertEntry = `INSERT INTO shardctl.journal (` + entryColumns + `)
-	VALUES ($1, $2, coalesce($3, clock_timestamp()), $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT DO NOTHING`
+	selectEntry = `INSERT INTO shardctl.journal (migration, id, at, attempt, command, step, outcome, os_user, host, pid, detail)
+	SELECT $1::text, $2::uuid, coalesce($3::timestamptz, clock_timestamp()), $4::uuid, $5::text, $6::text, $7::text, $8::text, $9::text, $10::int, $11::jsonb`
+
+	insertEntry = selectEntry + ` ON CONFLICT DO NOTHING`
 
 	// One statement: a setting of its own would cost a round trip while clients are held.
-	insertLazily = `INSERT INTO shardctl.journal (` + entryColumns + `)
-	SELECT $1::text, $2::uuid, coalesce($3::timestamptz, clock_timestamp()), $4::uuid, $5::text, $6::text, $7::text, $8::text, $9::text, $10::int, $11::jsonb
-	FROM set_config('synchronous_commit', 'off', true) ON CONFLICT DO NOTHING`
+	insertLazily = selectEntry + ` FROM set_config('synchronous_commit', 'off', true) ON CONFLICT DO NOTHING`
 )
 
 func (e Entry) values(migration string) []any {
@@ -111,15 +109,6 @@ func (e Entry) values(migration string) []any {
 // QueueEntry adds the copy of a row to a batch; a row that is there stays.
 func QueueEntry(batch *pgx.Batch, migration string, e Entry) {
 	batch.Queue(insertEntry, e.values(migration)...)
-}
-
-// WriteEntry writes a row, or a copy of one; a row that is there stays.
-func WriteEntry(ctx context.Context, q postgres.Querier, migration string, e Entry) error {
-	_, err := q.Exec(ctx, insertEntry, e.values(migration)...)
-	if err != nil {
-		return fmt.Errorf("journal %s: %w", e.Step, err)
-	}
-	return nil
 }
 
 // ReadJournal gives a migration's rows, oldest first; limit 0 is all.

@@ -15,7 +15,7 @@ SEED    ?= $(or $(addprefix 0x,$(shell git rev-parse --short=12 HEAD 2>/dev/null
 # By it, too, some tests draw what they try.
 test race chaos: export SHARDCTL_SEED = $(SEED)
 # In memory where there is plenty.
-test race mutants-sample: export TMPDIR = $(shell .ci/scratch)
+test race mutants mutants-sample: export TMPDIR = $(shell .ci/scratch)
 
 # Migrations that make chaos plays, each with a plan of its own.
 SEEDS   ?= 20

@@ -31,7 +31,9 @@ type Verifier interface {
 	// Gate is nil when a fresh clean full pass stands for each database.
 	Gate(ctx context.Context, databases []string, maxAge time.Duration) error
 	// Delta compares the keys touched since the last clean round, between ticks.
-	Delta(ctx context.Context, database string) error
+	Delta(ctx context.Context, databases []string) error
+	// Room reports whether little enough is left for Exact to be asked while clients wait.
+	Room(ctx context.Context, databases []string) (bool, error)
 	// Exact compares all that is left while nothing moves; an error names a difference.
 	Exact(ctx context.Context, databases []string) error
 }

@@ -186,8 +186,9 @@ func (w *window) gateFences(ctx context.Context) error {
 	})
 }
 
-// gateLevel drains until a drain takes less than a quarter of the budget, and
-// compares what was touched, so that little is left for the window.
+// gateLevel drains until a drain takes less than a quarter of the budget, and compares
+// what was touched until little is left for the window: what is written while a round
+// compares waits for the next one.
 func (w *window) gateLevel(ctx context.Context, d Direction) error {
 	limit := w.cfg.MaxPause / 4
 	var took time.Duration
@@ -197,13 +198,16 @@ func (w *window) gateLevel(ctx context.Context, d Direction) error {
 			return err
 		}
 		took = time.Since(start)
-		err := w.each(ctx, func(ctx context.Context, name string, _ *pgx.Conn) error { return w.cfg.Verifier.Delta(ctx, name) })
-		if err != nil {
+		if err := w.cfg.Verifier.Delta(ctx, w.cfg.databaseNames()); err != nil {
 			return err
 		}
-		if took <= limit {
-			return nil
+		room, err := w.cfg.Verifier.Room(ctx, w.cfg.databaseNames())
+		if err != nil || room && took <= limit {
+			return err
 		}
+	}
+	if took <= limit {
+		return migrate.Refuse("cutover.lag", "verify", "more is written while the last writes are compared than can be compared in a pause", "write less, then run the command again")
 	}
 	return migrate.Refuse("cutover.lag", "catchup", fmt.Sprintf("the last drain took %s, more than the %s that a pause of %s allows", took.Round(time.Millisecond), limit, w.cfg.MaxPause),
 		"let catchup run until the lag is small, or write less")

@@ -145,3 +145,18 @@ func TestALongReaderInAPoolRefusesASwitch(t *testing.T) {
 		must(t, err)
 	}
 }
+
+// What is written while a round compares may be too much for the window: there is another
+// round, and a refusal before anybody waits where that never ends.
+func TestTheGateComparesUntilLittleIsLeft(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.verdict.full = 1000
+	r.refusedFor("room", cutover.Cutover, "more is written while the last writes are compared")
+	r.verdict.full, r.verdict.asked = 3, 0
+	_, err := cutover.Cutover(t.Context(), r.cfg)
+	must(t, err)
+	if r.verdict.asked != 4 {
+		t.Errorf("%d rounds, want 4", r.verdict.asked)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -19,8 +20,14 @@ type Round struct {
 	Checked     int          // keys
 	Unsettled   int          // keys left for the next round
 	Differences []Difference // confirmed now
-	Broken      []string     // databases whose chain broke, with the reason: a new full pass is due
+	Broken      []Break      // chains that broke: a new full pass is due
 	Idle        []string     // databases without a chain, since there was no full pass: nothing was compared
+}
+
+// Break is why the chain of a database's rounds ended.
+type Break struct {
+	Database string
+	Reason   string
 }
 
 // DeltaCheck compares, for some databases, the keys that were written and applied
@@ -39,19 +46,19 @@ func (v *Verifier) DeltaCheck(ctx context.Context, databases ...string) (*Round,
 
 // Delta is DeltaCheck as a gate: an error if there are differences, if the chain
 // broke, or if too much is unsettled.
-func (v *Verifier) Delta(ctx context.Context, database string) error {
-	r, err := v.DeltaCheck(ctx, database)
+func (v *Verifier) Delta(ctx context.Context, databases []string) error {
+	r, err := v.DeltaCheck(ctx, databases...)
 	switch {
 	case err != nil:
 		return err
 	case len(r.Differences) > 0:
 		return differ(r.Differences)
 	case len(r.Broken) > 0:
-		return stale(database, r.Broken[0])
+		return stale(r.Broken[0].Database, r.Broken[0].Reason)
 	case len(r.Idle) > 0:
-		return stale(database, noRounds)
+		return stale(r.Idle[0], noRounds)
 	case r.Unsettled > v.limits.unsettled:
-		return migrate.Refuse("verify.unsettled", database, fmt.Sprintf("%d keys went on changing and could not be compared", r.Unsettled),
+		return migrate.Refuse("verify.unsettled", strings.Join(databases, ", "), fmt.Sprintf("%d keys went on changing and could not be compared", r.Unsettled),
 			"let catchup come level, then try again")
 	}
 	return nil
@@ -139,7 +146,7 @@ func (v *Verifier) fit(ctx context.Context, l *link, reason string, round *Round
 		round.Idle = append(round.Idle, l.database.Name)
 		return false, nil
 	}
-	round.Broken = append(round.Broken, l.database.Name+": "+reason)
+	round.Broken = append(round.Broken, Break{l.database.Name, reason})
 	return false, v.end(ctx, l)
 }
 
@@ -183,7 +190,7 @@ func (v *Verifier) compareRound(ctx context.Context, g *group, round *Round) err
 	}
 	if w.reason != "" {
 		for _, l := range g.links {
-			round.Broken = append(round.Broken, l.database.Name+": "+w.reason)
+			round.Broken = append(round.Broken, Break{l.database.Name, w.reason})
 			if err := v.end(ctx, l); err != nil {
 				return err
 			}

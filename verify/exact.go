@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -20,13 +21,36 @@ import (
 // why not everything can be compared. Clients wait meanwhile: what can be asked at
 // once is.
 func (v *Verifier) Exact(ctx context.Context, databases []string) error {
+	return v.remaining(ctx, databases, v.limits.unsettled, v.exactly)
+}
+
+// Room reports whether Exact would have at most half of the keys to compare that it may:
+// to be asked before anybody waits for it, while writers go on.
+func (v *Verifier) Room(ctx context.Context, databases []string) (bool, error) {
+	err := v.remaining(ctx, databases, v.limits.unsettled/2, func(context.Context, *rest) error { return nil })
+	if errors.Is(err, errTooMuch) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// rest is what is left to compare of level links.
+type rest struct {
+	of   *group
+	b    builder
+	keys [][]key // by the links' tables
+}
+
+// remaining collects what is left since the last round, at most limit keys for the links of
+// one log, and gives it to fn.
+func (v *Verifier) remaining(ctx context.Context, databases []string, limit int, fn func(context.Context, *rest) error) error {
 	var round Round
 	groups, err := v.groups(ctx, databases, &round)
 	switch {
 	case err != nil:
 		return err
 	case len(round.Broken) > 0:
-		return stale(databases[0], round.Broken[0])
+		return stale(round.Broken[0].Database, round.Broken[0].Reason)
 	case len(round.Idle) > 0:
 		return stale(round.Idle[0], noRounds)
 	}
@@ -34,36 +58,38 @@ func (v *Verifier) Exact(ctx context.Context, databases []string) error {
 	g.SetLimit(v.limits.streams)
 	for _, of := range groups {
 		of.links[0].tables = slices.DeleteFunc(of.links[0].tables, func(t *layout.Table) bool { return t.Everywhere() })
-		if len(of.links[0].tables) > 0 {
-			g.Go(func() error { return v.exactly(ctx, of) })
+		if len(of.links[0].tables) == 0 {
+			continue
 		}
+		g.Go(func() error {
+			w, err := v.newWork(ctx, of, "")
+			if err != nil {
+				return err
+			}
+			keys, err := w.collect(ctx, of.links[0].tables, limit)
+			if err != nil {
+				return err
+			}
+			if w.reason != "" {
+				return stale(of.databases[0].Name, w.reason)
+			}
+			return fn(ctx, &rest{of, w.b, keys})
+		})
 	}
 	return g.Wait()
 }
 
-func (v *Verifier) exactly(ctx context.Context, of *group) error {
-	w, err := v.newWork(ctx, of, "")
-	if err != nil {
-		return err
-	}
-	tables := of.links[0].tables
-	keys, err := w.collect(ctx, tables, v.limits.unsettled)
-	if err != nil {
-		return err
-	}
-	if w.reason != "" {
-		return stale(of.databases[0].Name, w.reason)
-	}
+func (v *Verifier) exactly(ctx context.Context, r *rest) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(v.limits.streams)
-	for i, t := range tables {
-		if len(keys[i]) == 0 {
+	for i, t := range r.of.links[0].tables {
+		if len(r.keys[i]) == 0 {
 			continue
 		}
 		g.Go(func() error {
-			j := v.newJudge(w.b, t, of.databases)
-			j.owners = of.owners
-			if err := j.exactly(ctx, keys[i]); err != nil {
+			j := v.newJudge(r.b, t, r.of.databases)
+			j.owners = r.of.owners
+			if err := j.exactly(ctx, r.keys[i]); err != nil {
 				return err
 			}
 			if len(j.found) > 0 {
@@ -117,11 +143,15 @@ func (w *work) collect(ctx context.Context, tables []*layout.Table, limit int) (
 	return keys, nil
 }
 
+// errTooMuch says that more keys are left than may be compared while clients wait.
+var errTooMuch = errors.New("too many keys are left")
+
 func bounded(total int64, limit int) error {
 	if total <= int64(limit) {
 		return nil
 	}
-	return migrate.Refuse("verify.too_much", "", fmt.Sprintf("more than %d keys are left to compare", limit), "let catchup come level, then try again")
+	return &migrate.Failure{Code: "verify.too_much", Message: fmt.Sprintf("more than %d keys are left to compare", limit),
+		Hint: "let catchup come level, then try again", Exit: migrate.ExitRefused, Err: errTooMuch}
 }
 
 // exactly compares keys of sides that stand still.

@@ -99,7 +99,7 @@ func TestADatabaseThatWasPreparedAnewIsStale(t *testing.T) {
 	w := blockWorld(t)
 	w.full()
 	w.save(0, "forward", "1:1:")
-	if err := w.verifier.Delta(t.Context(), "db0"); code(err) != "verify.stale" {
+	if err := w.verifier.Delta(t.Context(), []string{"db0"}); code(err) != "verify.stale" {
 		t.Errorf("delta: %v", err)
 	}
 	if err := w.verifier.Gate(t.Context(), []string{"db0"}, 0); code(err) != "verify.stale" {

@@ -54,7 +54,7 @@ func TestARoundFindsWhatWasAppliedWrongly(t *testing.T) {
 	w.catchUp()
 	s := w.find(w.layout.Tables[0], id(1))
 	w.damage(s.db, "UPDATE "+s.table+" SET n = 8 WHERE "+id(1))
-	err := w.verifier.Delta(t.Context(), s.name)
+	err := w.verifier.Delta(t.Context(), []string{s.name})
 	if code(err) != "verify.differences" {
 		t.Errorf("delta: %v", err)
 	}
@@ -62,7 +62,7 @@ func TestARoundFindsWhatWasAppliedWrongly(t *testing.T) {
 		t.Errorf("gate: %v", err)
 	}
 	w.catchUp()
-	must(t, w.verifier.Delta(t.Context(), s.name))
+	must(t, w.verifier.Delta(t.Context(), []string{s.name}))
 	if err := w.verifier.Gate(t.Context(), []string{s.name}, 0); code(err) != "verify.differences" {
 		t.Errorf("a mended row is no clean pass: %v", err)
 	}
@@ -86,7 +86,13 @@ func TestExactComparesAllThatIsLeft(t *testing.T) {
 	if err := w.verifier.Exact(ctx, both); code(err) != "verify.differences" || !strings.Contains(err.Error(), "different") {
 		t.Errorf("a row differs: %v", err)
 	}
+	if room, err := w.verifier.Room(ctx, both); !room || err != nil {
+		t.Errorf("room for few keys: %v, %v", room, err)
+	}
 	w.verifier.limits.unsettled = 1000
+	if room, err := w.verifier.Room(ctx, both); room || err != nil {
+		t.Errorf("room for more keys than allowed: %v, %v", room, err)
+	}
 	if err := w.verifier.Exact(ctx, both); code(err) != "verify.too_much" {
 		t.Errorf("more keys than allowed: %v", err)
 	}
@@ -105,7 +111,7 @@ func TestALogThatWasRotatedTooFarMakesThePassStale(t *testing.T) {
 	}
 	position := w.databases[0].Value(t, "SELECT snapshot FROM shardctl.position WHERE direction = 'forward'")
 	w.source.Exec(t, `INSERT INTO shardctl.low_water (migration, table_no, segment, snapshot) VALUES ('m', 1, 0, '`+position+`'); TRUNCATE shardctl."m_log_1_0"`)
-	if err := w.verifier.Delta(t.Context(), "db0"); code(err) != "verify.stale" {
+	if err := w.verifier.Delta(t.Context(), []string{"db0"}); code(err) != "verify.stale" {
 		t.Errorf("delta: %v", err)
 	}
 	if err := w.verifier.Gate(t.Context(), []string{"db0"}, 0); code(err) != "verify.stale" {

@@ -61,11 +61,11 @@ func (c *careful) part(ctx context.Context, s statement) error {
 const tidPage = 20_000
 
 // whole tries a statement over all its rows. Rows that exchange unique values
-// pass when all old ones are gone before the first new one comes: no FK action
-// fires in this session.
+// pass when all old ones are gone before the first new one comes, where no action of a
+// foreign key fires.
 func (c *careful) whole(ctx context.Context, s statement) error {
 	err := c.try(ctx, s.action, s.text())
-	if s.action == write && clashes(err) {
+	if s.action == write && clashes(err) && !s.staged.stays {
 		if c.try(ctx, write, s.remove(s.where), s.insert(s.where)) == nil {
 			return nil
 		}
@@ -140,7 +140,7 @@ func (c *careful) again(ctx context.Context) error {
 		passed = len(c.failed) < len(failed)
 	}
 	for _, group := range byStatement(c.failed) {
-		if group[0].statement.action == write && clashes(group[0].err) {
+		if s := group[0].statement; s.action == write && clashes(group[0].err) && !s.staged.stays {
 			if err := c.exchange(ctx, group); err != nil {
 				return err
 			}

@@ -18,12 +18,14 @@ type foreignKey struct {
 	columns       []string // quoted, of the child
 	refers        []string // quoted, of the parent
 	equal         []string // OPERATOR(…) between parent and child
+	acts          bool     // a deleted parent changes or deletes its children
 }
 
 const foreignKeysSQL = `SELECT cn.nspname, c.relname, pn.nspname, p.relname,
   (SELECT array_agg(a.attname::text ORDER BY k.ord) FROM unnest(f.conkey) WITH ORDINALITY k(num, ord) JOIN pg_attribute a ON a.attrelid = f.conrelid AND a.attnum = k.num),
   (SELECT array_agg(a.attname::text ORDER BY k.ord) FROM unnest(f.confkey) WITH ORDINALITY k(num, ord) JOIN pg_attribute a ON a.attrelid = f.confrelid AND a.attnum = k.num),
-  (SELECT array_agg(format('OPERATOR(%I.%s)', n.nspname, o.oprname) ORDER BY k.ord) FROM unnest(f.conpfeqop) WITH ORDINALITY k(op, ord) JOIN pg_operator o ON o.oid = k.op JOIN pg_namespace n ON n.oid = o.oprnamespace)
+  (SELECT array_agg(format('OPERATOR(%I.%s)', n.nspname, o.oprname) ORDER BY k.ord) FROM unnest(f.conpfeqop) WITH ORDINALITY k(op, ord) JOIN pg_operator o ON o.oid = k.op JOIN pg_namespace n ON n.oid = o.oprnamespace),
+  f.confdeltype IN ('c', 'n', 'd')
 FROM pg_constraint f JOIN pg_class c ON c.oid = f.conrelid JOIN pg_namespace cn ON cn.oid = c.relnamespace
 JOIN pg_class p ON p.oid = f.confrelid JOIN pg_namespace pn ON pn.oid = p.relnamespace
 WHERE f.contype = 'f' AND f.conparentid = 0 AND `
@@ -36,7 +38,7 @@ func readForeignKeys(ctx context.Context, q postgres.Querier, where string, args
 	}
 	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (fk foreignKey, err error) {
 		var cs, c, ps, p string
-		err = r.Scan(&cs, &c, &ps, &p, &fk.columns, &fk.refers, &fk.equal)
+		err = r.Scan(&cs, &c, &ps, &p, &fk.columns, &fk.refers, &fk.equal, &fk.acts)
 		fk.child, fk.parent = postgres.Table(cs, c), postgres.Table(ps, p)
 		fk.columns, fk.refers = quoteAll(fk.columns), quoteAll(fk.refers)
 		return fk, err
@@ -64,8 +66,10 @@ func (ap *application) keepOut(ctx context.Context, st *staged, where, reason, m
 }
 
 // keepReferenced takes out deletes and key changes of everywhere tables that rows
-// of a database with shards of its own refer to: the application owns those rows,
-// and no foreign key holds back an applier.
+// of a database with shards of its own refer to: the application owns those rows, and no
+// foreign key holds back an applier. In a session in which foreign keys act, a deleted
+// parent would take rows of the application's along, and no log would have them: there
+// none is deleted to be inserted again.
 func (ap *application) keepReferenced(ctx context.Context) error {
 	for _, st := range ap.in.staged {
 		s := st.stage
@@ -81,8 +85,19 @@ func (ap *application) keepReferenced(ctx context.Context) error {
 			return err
 		}
 		for _, fk := range fks {
-			where := fmt.Sprintf("EXISTS (SELECT FROM %s t WHERE %s AND (s.shardctl_cur = %d OR s.shardctl_cur = 0 AND (%s)) AND EXISTS (SELECT FROM %s c WHERE %s))",
-				at.table, s.same("t"), nowhere, s.changes(fk), fk.child, fk.refersTo("c", "t"))
+			goes := fmt.Sprintf("(s.shardctl_cur = %d OR s.shardctl_cur = 0 AND (%s))", nowhere, s.changes(fk))
+			if fk.acts && !ap.db.replica {
+				st.stays = true
+				if s.needsReplace() {
+					goes = "true"
+				}
+			}
+			// Who is about to refer to such a row holds it, or waits for us and finds it gone.
+			lock := fmt.Sprintf("SELECT count(*) FROM (SELECT FROM %s s JOIN %s t ON %s WHERE %s FOR UPDATE OF t) x", s.name, at.table, s.same("t"), goes)
+			if _, err := runAll(ctx, ap.tx, []string{lock}); err != nil {
+				return fmt.Errorf("lock rows of %s that go: %w", s.table.Name(), err)
+			}
+			where := fmt.Sprintf("EXISTS (SELECT FROM %s t WHERE %s AND %s AND EXISTS (SELECT FROM %s c WHERE %s))", at.table, s.same("t"), goes, fk.child, fk.refersTo("c", "t"))
 			if _, err := ap.keepOut(ctx, st, where, reasonReferenced, "rows of "+fk.child+" refer to it"); err != nil {
 				return err
 			}

@@ -40,6 +40,7 @@ type staged struct {
 	twice   bool   // a row may be there more than once
 	wipe    *wipe  // what truncates emptied; nil is nothing
 	singly  bool   // the wipe is staged key by key
+	stays   bool   // no stored row may be deleted to be inserted again
 }
 
 func newIntake(ctx context.Context, session *link, locations int, patience time.Duration) *intake {

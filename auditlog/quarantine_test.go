@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shardctl/shardctl/auditlog"
 	"github.com/shardctl/shardctl/internal/pgtest"
 	"github.com/shardctl/shardctl/migrate"
 )
@@ -194,14 +195,9 @@ func TestWithoutReplicaRole(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, rigSpec{databases: 1, schema: "app"})
 	d := r.dbs[0]
-	role := "r_" + d.Name
 	r.source.Exec(t, "ALTER TABLE public.comment ADD FOREIGN KEY (block_id) REFERENCES public.block")
-	d.Exec(t, fmt.Sprintf(`ALTER TABLE app.comment ADD FOREIGN KEY (block_id) REFERENCES app.block DEFERRABLE INITIALLY DEFERRED;
-		CREATE ROLE %[1]s LOGIN; GRANT ALL ON SCHEMA app, shardctl TO %[1]s; GRANT ALL ON ALL TABLES IN SCHEMA app TO %[1]s; GRANT ALL ON ALL TABLES IN SCHEMA shardctl TO %[1]s;
-		GRANT ALL ON ALL SEQUENCES IN SCHEMA shardctl TO %[1]s`, role))
-	t.Cleanup(func() { d.Exec(t, fmt.Sprintf("DROP OWNED BY %[1]s; DROP ROLE %[1]s", role)) })
-	r.spec.Databases[0].DSN = migrate.Secret(as(d.DSN(), role))
-	a := r.newApplierFor(t, r.spec.Databases[0].DSN)
+	d.Exec(t, `ALTER TABLE app.comment ADD FOREIGN KEY (block_id) REFERENCES app.block DEFERRABLE INITIALLY DEFERRED`)
+	a := r.ordinary(t)
 	forward := func() {
 		t.Helper()
 		if _, err := a.Forward(t.Context()); err != nil {
@@ -230,6 +226,19 @@ func TestWithoutReplicaRole(t *testing.T) {
 	if got := quarantine(t, d); len(got) != 0 {
 		t.Errorf("in quarantine: %v", got)
 	}
+}
+
+// ordinary gives an applier whose role on the first database, which has its tables in app,
+// may not have foreign keys pass it by.
+func (r *rig) ordinary(t testing.TB) *auditlog.Applier {
+	t.Helper()
+	d := r.dbs[0]
+	role := "r_" + d.Name
+	d.Exec(t, fmt.Sprintf(`CREATE ROLE %[1]s LOGIN; GRANT ALL ON SCHEMA app, shardctl TO %[1]s; GRANT ALL ON ALL TABLES IN SCHEMA app TO %[1]s; GRANT ALL ON ALL TABLES IN SCHEMA shardctl TO %[1]s;
+		GRANT ALL ON ALL SEQUENCES IN SCHEMA shardctl TO %[1]s`, role))
+	t.Cleanup(func() { d.Exec(t, fmt.Sprintf("DROP OWNED BY %[1]s; DROP ROLE %[1]s", role)) })
+	r.spec.Databases[0].DSN = migrate.Secret(as(d.DSN(), role))
+	return r.newApplierFor(t, r.spec.Databases[0].DSN)
 }
 
 func as(dsn, role string) string {
@@ -266,6 +275,74 @@ func TestEverywhereRowsThatADatabaseRefersTo(t *testing.T) {
 	r.level(t)
 	if got := r.dbs[0].Value(t, "SELECT string_agg(id || name, ',' ORDER BY id) FROM public.plan") + fmt.Sprint(quarantine(t, r.dbs[0])); got != "3cc[]" {
 		t.Errorf("once nothing refers to it: %s", got)
+	}
+}
+
+// TestNoActionOfAForeignKeyTakesRowsOfAnOwner: rows of an everywhere table that exchange a
+// unique value wait, where deleting them would take the rows that refer to them along.
+func TestNoActionOfAForeignKeyTakesRowsOfAnOwner(t *testing.T) {
+	t.Parallel()
+	for name, action := range map[string]string{"cascade": "CASCADE", "set null": "SET NULL"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, rigSpec{databases: 1, schema: "app"})
+			d := r.dbs[0]
+			d.Exec(t, "CREATE UNIQUE INDEX ON app.plan (name); ALTER TABLE app.block ADD COLUMN plan_id int REFERENCES app.plan ON DELETE "+action)
+			r.source.Exec(t, "INSERT INTO public.plan VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+			r.level(t)
+			r.own(t, "db0")
+			d.Exec(t, "INSERT INTO app.block VALUES (1, 1, 'x', 1), (2, 1, 'x', 2)")
+			a := r.ordinary(t)
+			forward := func() {
+				t.Helper()
+				_, err := a.Forward(t.Context())
+				must(t, err)
+			}
+			r.source.Exec(t, "UPDATE public.plan SET name = 'swap' WHERE id = 1; UPDATE public.plan SET name = 'a' WHERE id = 2; UPDATE public.plan SET name = 'b' WHERE id = 1; DELETE FROM public.plan WHERE id = 3")
+			forward()
+			if got := d.Value(t, "SELECT string_agg(id || ':' || plan_id, ',' ORDER BY id) FROM app.block"); got != "1:1,2:2" {
+				t.Fatalf("rows of the owner: %s", got)
+			}
+			if got := quarantine(t, d); len(got) != 2 {
+				t.Errorf("in quarantine: %v", got)
+			}
+			r.source.Exec(t, "UPDATE public.plan SET name = 'free' WHERE id = 1")
+			forward()
+			forward()
+			if got := d.Value(t, "SELECT string_agg(id || name, ',' ORDER BY id) FROM app.plan") + fmt.Sprint(quarantine(t, d)); got != "1free,2a[]" {
+				t.Errorf("once they do not exchange any more: %s", got)
+			}
+		})
+	}
+}
+
+// TestARowIsReferredToWhileItsDeleteIsApplied: the delete waits for who is about to refer
+// to the row, and then leaves it.
+func TestARowIsReferredToWhileItsDeleteIsApplied(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigSpec{})
+	r.source.Exec(t, "INSERT INTO public.plan VALUES (1, 'a'), (2, 'b')")
+	r.level(t)
+	r.everyPlace(t, "ALTER TABLE %.block ADD COLUMN plan_id int REFERENCES public.plan ON DELETE CASCADE")
+	r.own(t, "db0")
+	tx := begin(t, r.dbs[0])
+	exec(t, tx, "INSERT INTO shard_0.block VALUES (1, 1, 'x', 2)")
+	r.source.Exec(t, "DELETE FROM public.plan")
+	done := make(chan error, 1)
+	go func() {
+		_, err := r.applier.Forward(t.Context(), "db0")
+		done <- err
+	}()
+	soon(t, func() bool {
+		return r.dbs[0].Value(t, "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted AND a.datname = current_database() AND a.application_name LIKE 'shardctl%'") != "0"
+	})
+	must(t, tx.Commit(t.Context()))
+	must(t, <-done)
+	if got := r.dbs[0].Value(t, "SELECT string_agg(id || name, ',' ORDER BY id) FROM public.plan"); got != "2b" {
+		t.Errorf("plans: %s", got)
+	}
+	if got := quarantine(t, r.dbs[0]); len(got) != 1 || !strings.HasSuffix(got[0], `|["2"]|still referenced`) {
+		t.Errorf("in quarantine: %v", got)
 	}
 }
 

@@ -36,6 +36,8 @@ func foreignKeys(ctx context.Context, s *Survey) (found []migrate.Finding, err e
 			found = append(found, warning("fk.into_group", k.name, fmt.Sprintf("%s refers to %s, which moves away: on the source it sees the rollback copy only", k.from, k.to)))
 		case to == nil:
 			found = append(found, warning("fk.leaves_group", k.name, fmt.Sprintf("%s refers to %s, which does not move: the constraint is not created on the databases", k.from, k.to)))
+		case to.Everywhere() && !from.Everywhere():
+			found = append(found, warning("fk.to_everywhere", k.name, fmt.Sprintf("%s refers to %s, which is everywhere: after a cutover, a row of it that is deleted on the source waits in quarantine where rows refer to it", k.from, k.to)))
 		case to.Everywhere() || s.Spec.Shards.Count == 1:
 		case from.Everywhere():
 			found = append(found, blocking("fk.from_everywhere", k.name, fmt.Sprintf("%s is everywhere but refers to %s, of which each database has a part only", k.from, k.to)))

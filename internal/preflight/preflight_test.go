@@ -76,6 +76,7 @@ func TestFindings(t *testing.T) {
 		{"via without index", "DROP INDEX item_account_id_idx", "", "", "via.no_index", migrate.SeverityError, "account_id"},
 		{"fk leaves the group", "CREATE TABLE plan (id int PRIMARY KEY); ALTER TABLE account ADD FOREIGN KEY (owner) REFERENCES plan", "", "", "fk.leaves_group", migrate.SeverityWarning, "plan"},
 		{"fk into the group", "CREATE TABLE log (id int PRIMARY KEY, a bigint REFERENCES account)", "", "", "fk.into_group", migrate.SeverityWarning, "log"},
+		{"fk to an everywhere table", "CREATE TABLE plan (id int PRIMARY KEY); ALTER TABLE account ADD FOREIGN KEY (owner) REFERENCES plan", "", "\n  - {name: account, key: id}\n  - {name: plan, everywhere: true}", "fk.to_everywhere", migrate.SeverityWarning, "waits in quarantine"},
 		{"fk across shards", "ALTER TABLE account ADD boss bigint REFERENCES account; INSERT INTO account VALUES (1, 1, NULL), (2, 2, 1), (3, 3, 1), (4, 4, 1), (5, 5, 1)", "", "", "fk.cross_shard", migrate.SeverityWarning, "another shard"},
 		{"fk that may cross shards", "ALTER TABLE account ADD boss bigint REFERENCES account; INSERT INTO account VALUES (1, 1, 1)", "", "", "fk.not_created", migrate.SeverityInfo, "one shard"},
 		{"extension missing", "CREATE EXTENSION hstore; ALTER TABLE item ADD tags hstore", "", "", "extension.missing", migrate.SeverityError, "hstore"},

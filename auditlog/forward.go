@@ -17,6 +17,7 @@ type outcome struct {
 	db   *database
 	tick Tick
 	err  error
+	log  bool           // err is that of the log's side
 	late <-chan outcome // errStalled: the database is still at it; until this comes it belongs to no one else
 }
 
@@ -316,7 +317,8 @@ func (g *group) rest(at time.Time, note func(outcome)) {
 	}
 }
 
-// fail gives every database of the group that is still in the tick an error.
+// fail gives every database of the group that is still in the tick an error of the log's
+// side.
 func (g *group) fail(err error, note func(outcome)) {
 	for _, m := range g.members {
 		m.in.abandon(context.Background())
@@ -325,7 +327,7 @@ func (g *group) fail(err error, note func(outcome)) {
 	for _, db := range g.databases {
 		db.known = false
 		o := newOutcome(db)
-		o.err = err
+		o.err, o.log = err, true
 		note(o)
 	}
 	g.databases = nil

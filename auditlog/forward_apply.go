@@ -48,6 +48,9 @@ func (ap *application) apply(ctx context.Context) error {
 	if err := ap.finish(ctx); err != nil {
 		return err
 	}
+	if !ap.retry {
+		ap.db.committed.ask(store.Forward, ap.next.Marker)
+	}
 	if err := ap.tx.Commit(ctx); err != nil {
 		return fmt.Errorf("commit tick on %s: %w", ap.db.name(), err)
 	}

@@ -35,13 +35,14 @@ func (m *member) apply(ctx context.Context, g *group, now present) outcome {
 		return o
 	}
 	o.tick = ap.tick
-	o.tick.At, o.tick.Took, o.tick.Number = now.at, time.Since(now.at), g.next.Tick
+	o.tick.Took, o.tick.Number = time.Since(now.at), g.next.Tick
 	o.tick.Entries, o.tick.Cut, o.tick.Strays = g.census.entries, ap.cut, m.strayed
 	o.tick.Backlog = g.backlog
 	db.parked = o.tick.Parked
 	if g.retry {
-		return o
+		return o // its At stays zero: of the log it says nothing
 	}
+	o.tick.At = now.at
 	db.pos = g.next
 	db.committed.set(store.Forward, db.pos)
 	db.after, db.whole = g.reached(now.now), !ap.cut

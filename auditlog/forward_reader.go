@@ -55,7 +55,8 @@ func (r *reader) close(ctx context.Context) {
 	r.mark.close(ctx)
 }
 
-// identify makes sure that the session is on a server that takes markers.
+// identify makes sure that the session is on a server that takes markers, and that its
+// log is filled: one that is not has nothing new either.
 func (r *reader) identify(ctx context.Context, conn *pgx.Conn) (err error) {
 	if r.id, err = postgres.ReadIdentity(ctx, conn); err != nil {
 		return err
@@ -66,7 +67,8 @@ func (r *reader) identify(ctx context.Context, conn *pgx.Conn) (err error) {
 	if _, err := conn.Exec(ctx, readerSettings); err != nil {
 		return fmt.Errorf("set up the reader's session: %w", err)
 	}
-	return nil
+	_, err = r.watch.Check(ctx, conn)
+	return err
 }
 
 // open begins a tick's transaction on the log's side and takes its snapshot.

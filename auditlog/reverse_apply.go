@@ -49,6 +49,9 @@ func (r *restitution) apply(ctx context.Context) error {
 	if err := r.finish(ctx); err != nil {
 		return err
 	}
+	if !r.b.retry() {
+		v.db.committed.ask(store.Reverse, r.b.next.Marker)
+	}
 	if err := r.tx.Commit(ctx); err != nil {
 		return fmt.Errorf("commit the tick back of %s: %w", v.db.name(), err)
 	}

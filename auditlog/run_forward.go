@@ -80,14 +80,15 @@ func (r *reader) locked(ctx context.Context, databases []*database, patience tim
 	return outcomes
 }
 
-// allFailed gives the error that several databases have in common, which is that
-// of the log's side.
+// allFailed gives the error of the log's side, if it failed for several databases and for
+// all of them. Databases that fail all by themselves, such as on one slow disk, go on
+// apart with more patience, however alike their errors are.
 func (s *service) allFailed(outcomes []outcome) error {
 	if len(outcomes) < 2 {
 		return nil
 	}
 	for _, o := range outcomes {
-		if o.err == nil || o.late != nil || o.err.Error() != outcomes[0].err.Error() {
+		if o.err == nil || !o.log {
 			return nil
 		}
 	}

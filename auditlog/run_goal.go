@@ -25,6 +25,9 @@ func newGoal(a *Applier, o RunOptions, begun time.Time) *goal {
 	g := &goal{options: o, begun: begun, caught: map[goalKey]time.Time{}}
 	for _, db := range a.databases {
 		g.caught[goalKey{db.name(), store.Forward}] = time.Time{}
+		if !a.cfg.ForwardOnly {
+			g.caught[goalKey{db.name(), store.Reverse}] = time.Time{} // until it is known who owns the shards
+		}
 	}
 	return g
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
 	"github.com/shardctl/shardctl/internal/store"
 )
 
@@ -22,12 +23,38 @@ const (
 	keepMarkers = time.Hour
 )
 
-// durable is the last positions of a database that are known to be committed.
+// durable is the last positions of a database that are known to be committed, and those
+// of which only the database knows whether they are: the answer to a commit can be lost.
 type durable struct {
 	mu      sync.Mutex
 	forward *store.Position
 	reverse *store.Position
-	lost    bool // what lies beyond forward is lost in part: nothing is kept for it
+	trying  map[store.Direction]uuid.UUID // markers of positions whose commit was asked for
+	lost    bool                          // what lies beyond forward is lost in part: nothing is kept for it
+}
+
+// ask notes, before its commit, the marker of a position.
+func (d *durable) ask(direction store.Direction, marker uuid.UUID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.trying == nil {
+		d.trying = map[store.Direction]uuid.UUID{}
+	}
+	d.trying[direction] = marker
+}
+
+// markers are those that the database's position may name.
+func (d *durable) markers(direction store.Direction) []uuid.UUID {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var out []uuid.UUID
+	if p := d.at(direction); p != nil {
+		out = append(out, p.Marker)
+	}
+	if m, there := d.trying[direction]; there {
+		out = append(out, m)
+	}
+	return out
 }
 
 // lose gives up the forward position: no log is kept for it any more.
@@ -46,6 +73,7 @@ func (d *durable) isLost(direction store.Direction) bool {
 func (d *durable) set(direction store.Direction, p store.Position) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	delete(d.trying, direction)
 	if direction == store.Forward {
 		d.forward, d.lost = &p, false
 	} else {
@@ -56,6 +84,10 @@ func (d *durable) set(direction store.Direction, p store.Position) {
 func (d *durable) get(direction store.Direction) *store.Position {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	return d.at(direction)
+}
+
+func (d *durable) at(direction store.Direction) *store.Position {
 	if direction == store.Forward {
 		return d.forward
 	}
@@ -203,7 +235,7 @@ func (t *tender) positions(side Side) (texts []string, markers []uuid.UUID) {
 		if p == nil {
 			return nil, nil
 		}
-		texts, markers = append(texts, p.Snapshot), append(markers, p.Marker)
+		texts, markers = append(texts, p.Snapshot), append(markers, db.committed.markers(side.Direction())...)
 	}
 	return texts, markers
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/shardctl/shardctl/auditlog"
 	"github.com/shardctl/shardctl/internal/pgtest"
 	"github.com/shardctl/shardctl/internal/store"
@@ -173,6 +175,78 @@ func TestADatabaseThatHangsHoldsBackOnlyItself(t *testing.T) {
 	must(t, hold.Rollback(t.Context()))
 	soon(t, func() bool { return r.dbs[1].Value(t, "SELECT count(*) FROM public.plan") == "3" })
 	run.end(t)
+}
+
+// TestDatabasesThatAllStandStillGoOnApart: what is alike in their errors is no failure of
+// the source, and each has more patience when alone.
+func TestDatabasesThatAllStandStillGoOnApart(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigSpec{})
+	run := r.run(t, r.applier, auditlog.RunOptions{})
+	r.heard(t, auditlog.TakenOver, "")
+	var holds []pgx.Tx
+	for _, d := range r.dbs {
+		hold := begin(t, d)
+		exec(t, hold, "LOCK TABLE public.plan IN ACCESS EXCLUSIVE MODE")
+		holds = append(holds, hold)
+	}
+	r.source.Exec(t, "INSERT INTO public.plan VALUES (1, 'x')")
+	apart := map[string]bool{}
+	for len(apart) < len(r.dbs) {
+		select {
+		case p := <-r.events:
+			if p.Kind == auditlog.Waiting {
+				if p.Database == "" {
+					t.Fatalf("told of the source: %v", p.Err)
+				}
+				apart[p.Database] = true
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("apart are %v", apart)
+		}
+	}
+	for i, hold := range holds {
+		must(t, hold.Rollback(t.Context()))
+		soon(t, func() bool { return r.dbs[i].Value(t, "SELECT count(*) FROM public.plan") == "1" })
+	}
+	run.end(t)
+}
+
+// TestOnceIsNotOverWhileAQuarantinedKeyIsLate: its own tick says nothing of the log.
+func TestOnceIsNotOverWhileAQuarantinedKeyIsLate(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigSpec{databases: 1, batch: 4})
+	r.dbs[0].Exec(t, "CREATE UNIQUE INDEX ON public.plan (name)")
+	r.source.Exec(t, "INSERT INTO public.plan VALUES (1, 'a'), (2, 'a')")
+	r.level(t)
+	if got := quarantine(t, r.dbs[0]); len(got) != 1 {
+		t.Fatalf("in quarantine: %v", got)
+	}
+	hold := begin(t, r.dbs[0])
+	exec(t, hold, "LOCK TABLE public.plan IN EXCLUSIVE MODE")
+	for i := range 20 { // a transaction each: the first batch has a part of them
+		r.source.Exec(t, fmt.Sprintf("INSERT INTO public.block VALUES (%d, %[1]d, 'x')", i))
+	}
+	run := r.run(t, r.newApplier(t, 0, rigSpec{batch: 4}), auditlog.RunOptions{Once: true}) // it has tried none yet
+	r.heard(t, auditlog.Waiting, "db0")
+	must(t, hold.Rollback(t.Context()))
+	must(t, run.wait(t))
+	if n := r.count(t, "block"); n != 20 {
+		t.Errorf("it ended with %d rows of 20", n)
+	}
+}
+
+// TestALogThatIsNotFilledIsNotLevel: it has nothing new either.
+func TestALogThatIsNotFilledIsNotLevel(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigSpec{})
+	r.source.Exec(t, twenty)
+	r.level(t)
+	r.source.Exec(t, "ALTER TABLE public.block DISABLE TRIGGER ALL; UPDATE public.block SET body = 'unseen'")
+	err := r.run(t, r.newApplier(t, 0, rigSpec{}), auditlog.RunOptions{Once: true}).wait(t)
+	if migrate.ExitCode(err) != migrate.ExitRefused || !strings.Contains(err.Error(), "public.block") {
+		t.Errorf("ended with %v", err)
+	}
 }
 
 func TestAHeldDatabaseIsReported(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -168,41 +169,113 @@ func (v *Verifier) ensureState(ctx context.Context) error {
 	return err
 }
 
-// compareRound compares level links, table by table, and ends their round.
+// tooManyOpen is why a round does not end that leaves more undecided than is kept.
+const tooManyOpen = "more keys than can be kept went on changing"
+
+// errTooManyOpen ends such a round early: the next one begins where it began.
+var errTooManyOpen = errors.New(tooManyOpen)
+
+// compareRound compares level links, table by table, and ends their round. What it
+// found is recorded together with how far the chains came by it. A round that leaves more
+// undecided than can be kept does not end, and nothing of it is recorded: what it forgot
+// is named by the log or by what was on record before.
 func (v *Verifier) compareRound(ctx context.Context, g *group, round *Round) error {
-	first := g.links[0]
-	w, err := v.newWork(ctx, g, first.to.Snapshot)
+	w, err := v.newWork(ctx, g, g.links[0].to.Snapshot)
 	if err != nil {
 		return err
 	}
-	for _, t := range first.tables {
-		j := v.newJudge(w.b, t, g.databases)
-		j.owners = g.owners
-		if err := w.each(ctx, t, func(keys []key) error { return j.check(ctx, keys) }); err != nil {
+	for _, l := range g.links {
+		if err := v.enter(ctx, l); err != nil {
 			return err
 		}
+	}
+	judges, err := v.compareTables(ctx, g, w)
+	held := errors.Is(err, errTooManyOpen)
+	if err != nil && !held {
+		return err
+	}
+	found := false
+	for _, j := range judges {
 		round.Checked += j.looked
 		round.Unsettled += int(j.unsettled())
 		round.Differences = append(round.Differences, j.found...)
-		if err := v.saveRound(ctx, j, w.loaded); err != nil {
+		found = found || len(j.found) > 0
+	}
+	switch {
+	case held && !found && w.reason == "":
+		return v.hold(ctx, g)
+	case held && w.reason == "":
+		// A full pass is due anyway, and each further try would list the differences again.
+		w.reason = tooManyOpen
+	}
+	if err := v.saveRound(ctx, g, w, judges); err != nil || w.reason == "" {
+		return err
+	}
+	for _, l := range g.links {
+		round.Broken = append(round.Broken, Break{l.database.Name, w.reason})
+		if err := v.end(ctx, l); err != nil {
 			return err
 		}
 	}
-	if w.reason != "" {
-		for _, l := range g.links {
-			round.Broken = append(round.Broken, Break{l.database.Name, w.reason})
-			if err := v.end(ctx, l); err != nil {
+	return nil
+}
+
+// compareTables judges the keys of all tables, and keeps the log meanwhile.
+func (v *Verifier) compareTables(ctx context.Context, g *group, w *work) (judges []*judge, err error) {
+	keeper := v.newKeeper(g)
+	open := 0 // undecided keys of the tables before
+	for _, t := range g.links[0].tables {
+		j := v.newJudge(w.b, t, g.databases)
+		j.owners = g.owners
+		j.most = max(j.most, w.recorded(t)) // what is on record already comes first, and stays
+		judges = append(judges, j)
+		err := w.each(ctx, t, func(keys []key) error {
+			if err := keeper.beat(ctx); err != nil {
 				return err
 			}
+			if err := j.check(ctx, keys); err != nil {
+				return err
+			}
+			if j.overflow > 0 || open+len(j.maybe) > max(maxPending, len(w.loaded)) {
+				return errTooManyOpen
+			}
+			return nil
+		})
+		if err != nil {
+			return judges, err
 		}
+		open += len(j.maybe)
+	}
+	return judges, nil
+}
+
+// saveRound records what a round found: differences, in place of the keys that were
+// unsettled those that are, and, unless its chain breaks, its end.
+func (v *Verifier) saveRound(ctx context.Context, g *group, w *work, judges []*judge) error {
+	judges = slices.DeleteFunc(judges, func(j *judge) bool { return j.looked == 0 })
+	var ended []*link
+	for _, l := range g.links {
+		if w.reason == "" && (l.due || l.from.Snapshot != l.to.Snapshot) {
+			ended = append(ended, l)
+		}
+	}
+	if len(judges)+len(ended) == 0 {
 		return nil
 	}
-	if first.from.Snapshot == first.to.Snapshot {
-		return nil
-	}
-	return v.onSource(ctx, func(conn *pgxpool.Conn) error {
+	err := v.onSource(ctx, func(conn *pgxpool.Conn) error {
 		return postgres.WithTx(ctx, conn, pgx.TxOptions{}, func(tx pgx.Tx) error {
-			for _, l := range g.links {
+			for _, j := range judges {
+				if err := v.removeUnsettled(ctx, tx, j.t.No, w.loaded); err != nil {
+					return err
+				}
+				if err := v.saveUnsettled(ctx, tx, j.t, j.maybe); err != nil {
+					return err
+				}
+			}
+			if err := v.saveFound(ctx, tx, judges); err != nil {
+				return err
+			}
+			for _, l := range ended {
 				if err := v.advance(ctx, tx, l); err != nil {
 					return err
 				}
@@ -210,41 +283,29 @@ func (v *Verifier) compareRound(ctx context.Context, g *group, round *Round) err
 			return nil
 		})
 	})
-}
-
-// saveRound records what a round found in one table: differences, and in place of
-// the keys that were unsettled those that are.
-func (v *Verifier) saveRound(ctx context.Context, j *judge, loaded []unsettled) error {
-	if j.looked == 0 {
-		return nil
-	}
-	err := v.onSource(ctx, func(conn *pgxpool.Conn) error {
-		return postgres.WithTx(ctx, conn, pgx.TxOptions{}, func(tx pgx.Tx) error {
-			if err := v.removeUnsettled(ctx, tx, j.t.No, loaded); err != nil {
-				return err
-			}
-			if err := v.saveUnsettled(ctx, tx, j.t, j.maybe); err != nil {
-				return err
-			}
-			if len(j.found) == 0 {
-				return nil
-			}
-			p := &pass{v: v, mode: delta}
-			if err := p.insert(ctx, tx, "", nil); err != nil {
-				return err
-			}
-			if err := p.saveDifferences(ctx, tx, j.t, j.found); err != nil {
-				return err
-			}
-			const close = `UPDATE shardctl.verify_pass SET finished_at = clock_timestamp() WHERE migration = $1 AND pass = $2`
-			_, err := tx.Exec(ctx, close, v.migration(), [16]byte(p.id))
-			return err
-		})
-	})
 	if err != nil {
-		return fmt.Errorf("record a round of %s: %w", j.t.Name(), err)
+		return fmt.Errorf("record a round: %w", err)
 	}
 	return nil
+}
+
+// saveFound records a round's differences as those of a pass of their own.
+func (v *Verifier) saveFound(ctx context.Context, tx pgx.Tx, judges []*judge) error {
+	if !slices.ContainsFunc(judges, func(j *judge) bool { return len(j.found) > 0 }) {
+		return nil
+	}
+	p := &pass{v: v, mode: delta}
+	if err := p.insert(ctx, tx, "", nil); err != nil {
+		return err
+	}
+	for _, j := range judges {
+		if err := p.saveDifferences(ctx, tx, j.t, j.found); err != nil {
+			return err
+		}
+	}
+	const close = `UPDATE shardctl.verify_pass SET finished_at = clock_timestamp() WHERE migration = $1 AND pass = $2`
+	_, err := tx.Exec(ctx, close, v.migration(), [16]byte(p.id))
+	return err
 }
 
 // removeUnsettled takes keys off the record, unless another process has put them

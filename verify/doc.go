@@ -18,7 +18,10 @@
 //
 // A pass is true for the moment of its reading. Rounds (round.go, delta.go) keep it
 // true: each compares what was written and applied since the last. If the log loses
-// an entry before it was compared, the chain of rounds breaks and the pass is stale.
+// an entry before it was compared, the chain of rounds breaks and the pass is stale;
+// that is asked behind each reading of the log, in the same round trip. A round that
+// leaves more undecided than can be kept does not end: the next begins where it began,
+// and the pass is partial until one ends.
 //
 // Invariants:
 //   - a difference is reported only if no entry that is still to be applied, of the row
@@ -26,6 +29,8 @@
 //   - a pass is clean only if every row was read on both sides, all that differed was
 //     decided but for a bounded number of keys, owner and epoch are those of its
 //     beginning, and the chain of rounds has held since;
+//   - nothing that differed is forgotten: it is judged, or on record as unsettled, or lies
+//     beyond the end of its chain's last round, or the pass is partial;
 //   - digests are never combined by XOR, and never summed as hash_record_extended
 //     gives them;
 //   - snapshots and memory are bounded, whatever the size of a table or the load.

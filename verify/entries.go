@@ -55,9 +55,10 @@ type branch struct {
 
 // entries reads the log of a table on one server, page by page, and hands each
 // page's keys on, each once in its page. A page needs no snapshot in common with
-// the last: what the window's end sees was committed before, and stays. It reports
-// whether the table was truncated in the window.
-func (v *Verifier) entries(ctx context.Context, s *server, b builder, t *layout.Table, w window, take func([]entry) error) (truncated bool, err error) {
+// the last: what the window's end sees was committed before, and stays unless the log
+// is rotated, which is looked for behind each page. It says why the log did not name
+// all keys; "" if it did.
+func (v *Verifier) entries(ctx context.Context, s *server, b builder, t *layout.Table, w window, take func([]entry) error) (reason string, err error) {
 	var branches []branch
 	for segment := range logschema.Segments {
 		branches = append(branches, branch{query: b.entries(t, segment, false, entryPage), xid: "0"})
@@ -67,19 +68,25 @@ func (v *Verifier) entries(ctx context.Context, s *server, b builder, t *layout.
 	}
 	for len(branches) > 0 {
 		var read []branch
+		var lost bool
 		err := v.persist(ctx, s, func() (err error) {
-			read, err = readPages(ctx, s, branches, w)
+			read, lost, err = readPages(ctx, s, b, t, branches, w)
 			return err
 		})
 		if err != nil {
-			return false, fmt.Errorf("read the log of %s on %s: %w", t.Name(), s.Name, err)
+			return "", fmt.Errorf("read the log of %s on %s: %w", t.Name(), s.Name, err)
+		}
+		if lost {
+			reason = wasRotated
 		}
 		branches = branches[:0]
 		for _, br := range read {
-			truncated = truncated || br.truncated
+			if br.truncated {
+				reason = t.Name() + " was truncated, and the log does not name the rows"
+			}
 			if len(br.page) > 0 {
 				if err := take(br.page); err != nil {
-					return false, err
+					return "", err
 				}
 			}
 			if br.more {
@@ -87,19 +94,24 @@ func (v *Verifier) entries(ctx context.Context, s *server, b builder, t *layout.
 			}
 		}
 	}
-	return truncated, nil
+	return reason, nil
 }
 
-// readPages reads the next page of each branch, all in one round trip.
-func readPages(ctx context.Context, s *server, branches []branch, w window) ([]branch, error) {
-	out := make([]branch, len(branches))
+// wasRotated is why a log no longer names all that was written.
+const wasRotated = "the log was rotated past what had been compared"
+
+// readPages reads the next page of each branch, all in one round trip. Lost says that
+// entries of the window may have been taken away before.
+func readPages(ctx context.Context, s *server, b builder, t *layout.Table, branches []branch, w window) (out []branch, lost bool, err error) {
+	out = make([]branch, len(branches))
 	batch := &pgx.Batch{}
 	for i, br := range branches {
 		out[i] = branch{query: br.query, xid: br.xid, seq: br.seq}
 		batch.Queue(br.query, w.from, w.to, br.xid, br.seq).Query(out[i].take)
 	}
-	err := s.with(ctx, func(conn *pgxpool.Conn) error { return conn.SendBatch(ctx, batch).Close() })
-	return out, err
+	b.askRotated(batch, []*layout.Table{t}, w.from, &lost)
+	err = s.with(ctx, func(conn *pgxpool.Conn) error { return conn.SendBatch(ctx, batch).Close() })
+	return out, lost, err
 }
 
 func (b *branch) take(rows pgx.Rows) error {

@@ -103,7 +103,7 @@ func (v *Verifier) exactly(ctx context.Context, r *rest) error {
 
 // collect gives all keys of tables, parents first, if they are not too many.
 func (w *work) collect(ctx context.Context, tables []*layout.Table, limit int) ([][]key, error) {
-	keys, moved, truncated := make([][]key, len(tables)), make([][]key, len(tables)), make([]bool, len(tables))
+	keys, moved, reasons := make([][]key, len(tables)), make([][]key, len(tables)), make([]string, len(tables))
 	var total atomic.Int64
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(w.v.limits.streams)
@@ -112,7 +112,7 @@ func (w *work) collect(ctx context.Context, tables []*layout.Table, limit int) (
 			continue
 		}
 		g.Go(func() (err error) {
-			truncated[i], err = w.v.entries(gctx, w.log, w.b, t, w.window, func(page []entry) error {
+			reasons[i], err = w.v.entries(gctx, w.log, w.b, t, w.window, func(page []entry) error {
 				for _, e := range page {
 					keys[i] = append(keys[i], e.key)
 					if e.moved {
@@ -133,8 +133,8 @@ func (w *work) collect(ctx context.Context, tables []*layout.Table, limit int) (
 		if err := bounded(total.Add(int64(len(waiting))), limit); err != nil {
 			return nil, err
 		}
-		if truncated[i] {
-			w.reason = truncatedReason(t)
+		if reasons[i] != "" {
+			w.reason = reasons[i]
 		}
 		if err := w.follow(ctx, t, append(moved[i], waiting...)); err != nil {
 			return nil, err

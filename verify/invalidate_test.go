@@ -23,6 +23,9 @@ func TestARoundUnderWayDoesNotReviveAChainThatWasEnded(t *testing.T) {
 		must(t, err)
 	}
 	must(t, Invalidate(ctx, source, w.verifier.migration()))
+	for _, l := range links {
+		must(t, w.verifier.enter(ctx, l))
+	}
 	must(t, postgres.WithTx(ctx, source, pgx.TxOptions{}, func(tx pgx.Tx) error {
 		for _, l := range links {
 			if err := w.verifier.advance(ctx, tx, l); err != nil {

@@ -23,8 +23,10 @@ type judge struct {
 	places    map[*server][]place
 	owners    map[string]store.Ownership
 
-	maybe     []openKey // differ at sight, but an entry that is not applied yet may be why
-	overflow  int64     // of which more than are kept
+	maybe     []openKey      // differ at sight, but an entry that is not applied yet may be why
+	at        map[string]int // where in maybe a key is
+	most      int            // so many of them are kept
+	overflow  int64          // of which there are more
 	found     []Difference
 	seen      map[string]bool // found ones
 	truncated bool
@@ -46,7 +48,8 @@ func keysOf(open []openKey) []key {
 }
 
 func (v *Verifier) newJudge(b builder, t *layout.Table, databases []*server) *judge {
-	j := &judge{v: v, b: b, t: t, databases: databases, places: map[*server][]place{}, seen: map[string]bool{}}
+	j := &judge{v: v, b: b, t: t, databases: databases, places: map[*server][]place{}, at: map[string]int{}, seen: map[string]bool{},
+		most: 4 * max(v.limits.unsettled, 1)}
 	for _, d := range databases {
 		j.places[d] = v.places(t, d)
 	}
@@ -59,21 +62,41 @@ func (j *judge) check(ctx context.Context, keys []key) error {
 	if err != nil {
 		return err
 	}
-	j.maybe = append(j.maybe, undecided...)
-	if len(j.maybe) > j.keep() {
-		if j.maybe, err = j.pass(ctx, keysOf(j.maybe), false); err != nil {
+	j.keep(undecided)
+	if len(j.maybe) > j.most {
+		if undecided, err = j.pass(ctx, keysOf(j.maybe), false); err != nil {
 			return err
 		}
+		j.keepOnly(undecided)
 	}
-	if over := len(j.maybe) - j.keep(); over > 0 {
+	if over := len(j.maybe) - j.most; over > 0 {
 		j.overflow += int64(over)
-		j.maybe = j.maybe[:j.keep()]
+		for _, o := range j.maybe[j.most:] {
+			delete(j.at, o.key.id())
+		}
+		j.maybe = j.maybe[:j.most]
 	}
 	return nil
 }
 
-// keep bounds the undecided keys in memory.
-func (j *judge) keep() int { return 4 * max(j.v.limits.unsettled, 1) }
+// keep adds undecided keys, each once and as it was seen last: a row that changes all the
+// time is named on every page of the log.
+func (j *judge) keep(undecided []openKey) {
+	for _, o := range undecided {
+		if at, ok := j.at[o.key.id()]; ok {
+			j.maybe[at] = o
+			continue
+		}
+		j.at[o.key.id()] = len(j.maybe)
+		j.maybe = append(j.maybe, o)
+	}
+}
+
+func (j *judge) keepOnly(undecided []openKey) {
+	j.maybe = nil
+	clear(j.at)
+	j.keep(undecided)
+}
 
 // finish looks again at what was undecided, with longer and longer pauses. What
 // still is at the end stays in maybe: it is unsettled.
@@ -89,7 +112,7 @@ func (j *judge) finish(ctx context.Context, rounds int) error {
 		if err != nil {
 			return err
 		}
-		j.maybe = undecided
+		j.keepOnly(undecided)
 	}
 	return nil
 }
@@ -229,12 +252,26 @@ func (j *judge) confirm(ctx context.Context, suspects []suspect, last bool) (und
 		}
 	}
 	for i, s := range suspects {
-		if len(open[i]) > 0 {
-			undecided = append(undecided, openKey{s.key, open[i]})
-		}
 		if len(open[i]) == 0 || last {
 			j.report(s.home, slices.Collect(maps.Values(decided[i])))
 		}
+		if len(open[i]) > 0 {
+			if !last {
+				open[i] = append(open[i], unclean(decided[i])...)
+			}
+			undecided = append(undecided, openKey{s.key, open[i]})
+		}
 	}
 	return undecided, nil
+}
+
+// unclean are databases on which a key that is not decided everywhere is known to differ: as
+// long as that is not reported, it is open there, too.
+func unclean(decided map[*server]pairing) (out []*server) {
+	for d, p := range decided {
+		if !p.clean() {
+			out = append(out, d)
+		}
+	}
+	return out
 }

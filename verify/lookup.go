@@ -66,22 +66,29 @@ func arrays(t *layout.Table, keys []key) []any {
 	return out
 }
 
-// touched reports for each key whether the log has an entry beyond a position.
-func touched(ctx context.Context, q postgres.Querier, b builder, t *layout.Table, snapshot string, keys []key) ([]bool, error) {
+// touched reports for each key whether the log has an entry beyond a position, or may
+// have lost one: it is rotated when the position has moved on, which the caller's is not.
+func touched(ctx context.Context, tx pgx.Tx, b builder, t *layout.Table, snapshot string, keys []key) ([]bool, error) {
 	out := make([]bool, len(keys))
-	rows, err := q.Query(ctx, b.touched(t, running(snapshot)), append([]any{snapshot}, arrays(t, keys)...)...)
-	if err != nil {
+	var lost bool
+	batch := &pgx.Batch{}
+	batch.Queue(b.touched(t, running(snapshot)), append([]any{snapshot}, arrays(t, keys)...)...).Query(func(rows pgx.Rows) error {
+		var ord int64
+		_, err := pgx.ForEachRow(rows, []any{&ord}, func() error { out[ord-1] = true; return nil })
+		return err
+	})
+	b.askRotated(batch, []*layout.Table{t}, snapshot, &lost)
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, fmt.Errorf("read the log of %s: %w", t.Name(), err)
 	}
-	var ord int64
-	if _, err = pgx.ForEachRow(rows, []any{&ord}, func() error { out[ord-1] = true; return nil }); err != nil {
-		return nil, fmt.Errorf("read the log of %s: %w", t.Name(), err)
+	for i := range out {
+		out[i] = out[i] || lost
 	}
 	return out, nil
 }
 
 // parentTouched adds for each key whether a parent of one of its rows has an entry.
-func parentTouched(ctx context.Context, q postgres.Querier, b builder, t *layout.Table, snapshot string, found [][]row, out []bool) error {
+func parentTouched(ctx context.Context, tx pgx.Tx, b builder, t *layout.Table, snapshot string, found [][]row, out []bool) error {
 	for depth, parent := range t.Chain() {
 		var keys []key
 		var owners []int
@@ -95,7 +102,7 @@ func parentTouched(ctx context.Context, q postgres.Querier, b builder, t *layout
 		if len(keys) == 0 {
 			continue
 		}
-		hit, err := touched(ctx, q, b, parent, snapshot, keys)
+		hit, err := touched(ctx, tx, b, parent, snapshot, keys)
 		if err != nil {
 			return err
 		}

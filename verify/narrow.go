@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -39,25 +40,26 @@ var errEnough = errors.New("enough differences")
 // narrow turns what the sketch left over into keys, and these into differences.
 // Most were written while the table was read, and the log knows them by name.
 // For the rest the databases are read again, and the source only for rows that no
-// database has.
-func (c *tableScan) narrow(ctx context.Context, j *judge, left suspects, windows []logWindow) error {
-	n := narrowing{scan: c, judge: j, left: left, total: len(left)}
-	err := n.fromLogs(ctx, windows)
-	if err == nil {
-		err = n.fromHeaps(ctx)
-	}
-	if errors.Is(err, errEnough) {
+// database has. It says why something could not be told; "" if all was.
+func (c *tableScan) narrow(ctx context.Context, j *judge, left suspects, windows []logWindow) (partial string, err error) {
+	n := narrowing{scan: c, judge: j, left: left, total: len(left), windows: windows}
+	err = n.run(ctx)
+	switch {
+	case errors.Is(err, errEnough):
 		j.truncated = true
-		return nil
+		return "", nil
+	case err == nil && len(n.left) > 0:
+		return fmt.Sprintf("%d rows of %s differed and could not be found again", len(n.left), c.t.Name()), nil
 	}
-	return err
+	return "", err
 }
 
 type narrowing struct {
-	scan  *tableScan
-	judge *judge
-	left  suspects
-	total int
+	scan    *tableScan
+	judge   *judge
+	left    suspects // of which no key is known yet
+	total   int
+	windows []logWindow // the logs' stretches that were not looked into yet
 }
 
 // logWindow is a stretch of one server's log.
@@ -66,11 +68,42 @@ type logWindow struct {
 	window window
 }
 
-func (n *narrowing) fromLogs(ctx context.Context, windows []logWindow) error {
-	for _, w := range windows {
+func (n *narrowing) run(ctx context.Context) error {
+	if err := n.fromLogs(ctx); err != nil {
+		return err
+	}
+	for _, wanted := range []sides{onDatabase, onSource} {
+		unfound, err := n.fromHeaps(ctx, wanted)
+		if err != nil {
+			return err
+		}
+		if len(unfound) == 0 {
+			continue
+		}
+		// What was deleted or moved since the table was read is in the log by now. Only rows
+		// that follow their parents are not, but these are on the source.
+		for _, hash := range unfound {
+			n.left[uint64(hash)] = onSource
+		}
+		for i, w := range n.windows {
+			n.windows[i].window.from = w.window.to
+		}
+		if err := closeWindows(ctx, n.windows); err != nil {
+			return err
+		}
+		if err := n.fromLogs(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *narrowing) fromLogs(ctx context.Context) error {
+	for _, w := range n.windows {
 		if len(n.left) == 0 {
 			return nil
 		}
+		// A log that does not name all leaves the rest to be searched for.
 		_, err := n.scan.v.entries(ctx, w.server, n.scan.b, n.scan.t, w.window, func(page []entry) error {
 			var keys []key
 			for _, e := range page {
@@ -91,19 +124,19 @@ func (n *narrowing) fromLogs(ctx context.Context, windows []logWindow) error {
 // findBatch is how many hashes are searched for in one reading of a table.
 const findBatch = 20_000
 
-func (n *narrowing) fromHeaps(ctx context.Context) error {
-	for _, wanted := range []sides{onDatabase, onSource} {
-		for {
-			hashes := n.pick(wanted)
-			if len(hashes) == 0 {
-				break
-			}
-			if err := n.find(ctx, wanted, hashes); err != nil {
-				return err
-			}
+// fromHeaps searches one side for the keys that it had, and gives the hashes that it
+// has no longer.
+func (n *narrowing) fromHeaps(ctx context.Context, wanted sides) (unfound []int64, err error) {
+	for {
+		hashes := n.pick(wanted)
+		if len(hashes) == 0 {
+			return unfound, nil
 		}
+		if hashes, err = n.find(ctx, wanted, hashes); err != nil {
+			return nil, err
+		}
+		unfound = append(unfound, hashes...)
 	}
-	return nil
 }
 
 // pick takes some hashes of keys that a side has. Rows that differ are found where
@@ -122,64 +155,84 @@ func (n *narrowing) pick(wanted sides) []int64 {
 	return hashes
 }
 
-// find reads a side again for the keys that have these hashes. A hash that is not
-// found any more was deleted since, which the log will tell the next round.
-func (n *narrowing) find(ctx context.Context, wanted sides, hashes []int64) error {
+// find reads a side again for the keys that have these hashes, and gives those of
+// which there is none. A key that one database has is judged on all.
+func (n *narrowing) find(ctx context.Context, wanted sides, hashes []int64) (unfound []int64, err error) {
+	v, t := n.scan.v, n.scan.t
 	if wanted == onSource {
-		heaps, err := n.scan.v.sourceHeaps(ctx, n.scan.v.read, n.scan.t)
-		if err != nil {
-			return err
-		}
-		return n.search(ctx, n.scan.v.read, heaps, n.scan.sourceTables(), hashes)
+		list := func() ([]heap, error) { return v.sourceHeaps(ctx, v.read, t) }
+		return n.search(ctx, v.read, list, n.scan.sourceTables(), hashes)
 	}
 	for _, d := range n.scan.databases {
-		heaps, err := n.scan.v.targetHeaps(ctx, d, n.scan.t)
-		if err != nil {
-			return err
-		}
-		if err := n.search(ctx, d, heaps, nil, hashes); err != nil {
-			return err
+		list := func() ([]heap, error) { return v.targetHeaps(ctx, d, t) }
+		if hashes, err = n.search(ctx, d, list, nil, hashes); err != nil || len(hashes) == 0 {
+			return nil, err
 		}
 	}
-	return nil
+	return hashes, nil
 }
 
-func (n *narrowing) search(ctx context.Context, s *server, heaps []heap, locked []string, hashes []int64) error {
+// search reads a server's heaps, and again while something is wanted and one of them was
+// rewritten: its rows may have moved to where the reading had been already.
+func (n *narrowing) search(ctx context.Context, s *server, list func() ([]heap, error), locked []string, hashes []int64) (unfound []int64, err error) {
+	heaps, err := list()
+	for try := 0; err == nil && len(hashes) > 0 && try < rereads; try++ {
+		if hashes, err = n.searchOnce(ctx, s, heaps, locked, hashes); err != nil {
+			break
+		}
+		before := heaps
+		if heaps, err = list(); err == nil && !rewritten(before, heaps) {
+			break
+		}
+	}
+	return hashes, err
+}
+
+func (n *narrowing) searchOnce(ctx context.Context, s *server, heaps []heap, locked []string, hashes []int64) (unfound []int64, err error) {
+	found := map[int64]bool{}
 	for _, h := range heaps {
 		lock := locked
 		if lock == nil {
 			lock = []string{h.table}
 		}
-		var keys, chunk []key
+		var keys, chunk []entry
 		err := n.scan.v.walk(ctx, reading{server: s, heap: h, locked: lock,
 			read: func(tx pgx.Tx, where string) (_ int64, err error) {
-				chunk, err = findKeys(ctx, tx, n.scan.b.findKeys(n.scan.t, h.table, where), hashes)
+				chunk, err = findEntries(ctx, tx, n.scan.b.findKeys(n.scan.t, h.table, where), hashes)
 				return 0, err
 			},
-			done: func() { keys = append(keys, chunk...) },
+			done: func() {
+				keys = append(keys, chunk...)
+				n.tell()
+			},
 		})
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if err := n.check(ctx, keys); err != nil {
-			return err
+		check := make([]key, len(keys))
+		for i, e := range keys {
+			check[i], found[e.hash] = e.key, true
+		}
+		if err := n.check(ctx, check); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	return slices.DeleteFunc(hashes, func(hash int64) bool { return found[hash] }), nil
 }
 
-func findKeys(ctx context.Context, tx pgx.Tx, query string, args ...any) ([]key, error) {
+// findEntries reads hashes with the keys that have them.
+func findEntries(ctx context.Context, tx pgx.Tx, query string, args ...any) ([]entry, error) {
 	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
-	var keys []key
-	var k key
-	_, err = pgx.ForEachRow(rows, []any{&k}, func() error {
-		keys = append(keys, append(key{}, k...))
+	var out []entry
+	var e entry
+	_, err = pgx.ForEachRow(rows, []any{&e.hash, &e.key}, func() error {
+		out = append(out, entry{hash: e.hash, key: append(key{}, e.key...)})
 		return nil
 	})
-	return keys, err
+	return out, err
 }
 
 // check hands keys to the judge, until there is more wrong than can be listed.
@@ -190,11 +243,15 @@ func (n *narrowing) check(ctx context.Context, keys []key) error {
 	if err := n.judge.check(ctx, keys); err != nil {
 		return err
 	}
-	n.scan.v.observe(Event{Kind: Narrowing, Table: n.scan.t.Name(), Keys: n.judge.looked, Total: max(n.total, n.judge.looked)})
+	n.tell()
 	if n.judge.truncated {
 		return errEnough
 	}
 	return nil
+}
+
+func (n *narrowing) tell() {
+	n.scan.v.observe(Event{Kind: Narrowing, Table: n.scan.t.Name(), Keys: n.judge.looked, Total: max(n.total, n.judge.looked)})
 }
 
 // windows are the logs' stretches in which rows may have been written that were

@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/shardctl/shardctl/internal/layout"
-	"github.com/shardctl/shardctl/internal/postgres"
 	"github.com/shardctl/shardctl/internal/store"
 )
 
@@ -29,6 +27,8 @@ type link struct {
 	from      store.Position // the end of the last round; only Snapshot and SystemIdentifier
 	to        store.Position // how far the database was brought by now
 	begun     bool           // there was a chain
+	first     bool           // which begins with its log and is not on record yet
+	due       bool           // a round that ends tells so, also if there was nothing to compare
 }
 
 // links lists what is to be compared for some databases: forward what the source
@@ -47,9 +47,10 @@ func (v *Verifier) links(ctx context.Context, databases []*server) ([]*link, map
 		forward := &link{database: d, direction: store.Forward, holder: d, log: v.source}
 		reverse := &link{database: d, direction: store.Reverse, holder: v.source, log: d}
 		for _, t := range v.cfg.Layout.Tables {
-			if owners[d.Name].Owner == d.Name && !t.Everywhere() {
+			switch moved := owners[d.Name].Owner == d.Name && !t.Everywhere(); {
+			case moved && t.Returns():
 				reverse.tables = append(reverse.tables, t)
-			} else {
+			case !moved:
 				forward.tables = append(forward.tables, t)
 			}
 		}
@@ -61,7 +62,8 @@ func (v *Verifier) links(ctx context.Context, databases []*server) ([]*link, map
 	}
 	for _, l := range out {
 		slices.SortStableFunc(l.tables, func(a, b *layout.Table) int { return len(a.Chain()) - len(b.Chain()) }) // parents first
-		l.from, l.begun = rounds[roundOf{l.database.Name, l.direction}]
+		c, begun := rounds[roundOf{l.database.Name, l.direction}]
+		l.from, l.begun, l.due = c.end, begun, c.due
 	}
 	return out, owners, nil
 }
@@ -84,18 +86,25 @@ type roundOf struct {
 	direction store.Direction
 }
 
-func (v *Verifier) readRounds(ctx context.Context) (map[roundOf]store.Position, error) {
-	out := map[roundOf]store.Position{}
+// chain is where one stands.
+type chain struct {
+	end store.Position // of its last round
+	due bool           // it is held, or its last sign of life is old
+}
+
+func (v *Verifier) readRounds(ctx context.Context) (map[roundOf]chain, error) {
+	out := map[roundOf]chain{}
 	err := v.onSource(ctx, func(conn *pgxpool.Conn) error {
-		const sql = `SELECT database, direction, snapshot::text, system_identifier FROM shardctl.verify_round WHERE migration = $1`
-		rows, err := conn.Query(ctx, sql, v.migration())
+		const sql = `SELECT database, direction, snapshot::text, system_identifier, held IS NOT NULL OR at < clock_timestamp() - $2::interval
+		FROM shardctl.verify_round WHERE migration = $1`
+		rows, err := conn.Query(ctx, sql, v.migration(), levelEvery)
 		if err != nil {
 			return err
 		}
 		var of roundOf
-		var p store.Position
-		_, err = pgx.ForEachRow(rows, []any{&of.database, &of.direction, &p.Snapshot, &p.SystemIdentifier}, func() error {
-			out[of] = p
+		var c chain
+		_, err = pgx.ForEachRow(rows, []any{&of.database, &of.direction, &c.end.Snapshot, &c.end.SystemIdentifier, &c.due}, func() error {
+			out[of] = c
 			return nil
 		})
 		return err
@@ -115,7 +124,7 @@ func (v *Verifier) ready(ctx context.Context, l *link) (reason string, err error
 	if !l.begun && l.direction == store.Reverse {
 		// A reverse log begins empty with the switch before which all was compared, so that
 		// its chain begins with it.
-		l.from, l.begun = store.Position{Snapshot: store.FirstSnapshot, SystemIdentifier: l.to.SystemIdentifier}, true
+		l.from, l.begun, l.first = store.Position{Snapshot: store.FirstSnapshot, SystemIdentifier: l.to.SystemIdentifier}, true, true
 	}
 	if !l.begun {
 		return noRounds, nil
@@ -127,7 +136,7 @@ func (v *Verifier) ready(ctx context.Context, l *link) (reason string, err error
 func (v *Verifier) begin(ctx context.Context, l *link) error {
 	const sql = `INSERT INTO shardctl.verify_round (migration, database, direction, system_identifier, snapshot) VALUES ($1, $2, $3, $4, $5::text::pg_snapshot)
 	ON CONFLICT (migration, database, direction) DO UPDATE SET system_identifier = excluded.system_identifier, snapshot = excluded.snapshot,
-	since = clock_timestamp(), at = clock_timestamp()`
+	since = clock_timestamp(), at = clock_timestamp(), held = NULL`
 	err := v.onSource(ctx, func(conn *pgxpool.Conn) error {
 		_, err := conn.Exec(ctx, sql, v.migration(), l.database.Name, l.direction, l.to.SystemIdentifier, l.to.Snapshot)
 		return err
@@ -177,20 +186,29 @@ func (v *Verifier) end(ctx context.Context, l *link) error {
 	return nil
 }
 
-// advance ends a round. A round that another process ended meanwhile stays: then
-// some keys are looked at twice. A chain forward that was ended meanwhile stays ended;
-// one in reverse begins with its first round.
-func (v *Verifier) advance(ctx context.Context, tx pgx.Tx, l *link) error {
-	const move = `UPDATE shardctl.verify_round SET snapshot = $5::text::pg_snapshot, at = clock_timestamp()
-	WHERE migration = $1 AND database = $2 AND direction = $3 AND snapshot::text = $4`
-	args := []any{v.migration(), l.database.Name, l.direction, l.from.Snapshot, l.to.Snapshot}
-	tag, err := tx.Exec(ctx, move, args...)
-	if err == nil && tag.RowsAffected() == 0 && l.direction == store.Reverse {
-		const first = `INSERT INTO shardctl.verify_round (migration, database, direction, system_identifier, snapshot, since)
-		VALUES ($1, $2, $3, $4, $5::text::pg_snapshot, '-infinity') ON CONFLICT DO NOTHING`
-		_, err = tx.Exec(ctx, first, v.migration(), l.database.Name, l.direction, l.to.SystemIdentifier, l.to.Snapshot)
+// enter records a chain that begins with its log, so that the log is kept from now on.
+func (v *Verifier) enter(ctx context.Context, l *link) error {
+	if !l.first {
+		return nil
 	}
+	const sql = `INSERT INTO shardctl.verify_round (migration, database, direction, system_identifier, snapshot, since)
+	VALUES ($1, $2, $3, $4, $5::text::pg_snapshot, '-infinity') ON CONFLICT DO NOTHING`
+	err := v.onSource(ctx, func(conn *pgxpool.Conn) error {
+		_, err := conn.Exec(ctx, sql, v.migration(), l.database.Name, l.direction, l.from.SystemIdentifier, l.from.Snapshot)
+		return err
+	})
 	if err != nil {
+		return fmt.Errorf("record the rounds of %s: %w", l.database.Name, err)
+	}
+	return nil
+}
+
+// advance ends a round. A round that another process ended meanwhile stays: then
+// some keys are looked at twice. A chain that was ended meanwhile stays ended.
+func (v *Verifier) advance(ctx context.Context, tx pgx.Tx, l *link) error {
+	const move = `UPDATE shardctl.verify_round SET snapshot = $5::text::pg_snapshot, at = clock_timestamp(), held = NULL
+	WHERE migration = $1 AND database = $2 AND direction = $3 AND snapshot::text = $4`
+	if _, err := tx.Exec(ctx, move, v.migration(), l.database.Name, l.direction, l.from.Snapshot, l.to.Snapshot); err != nil {
 		return fmt.Errorf("end a round of %s: %w", l.database.Name, err)
 	}
 	return nil
@@ -202,21 +220,11 @@ func (v *Verifier) broken(ctx context.Context, l *link) (string, error) {
 	if l.from.SystemIdentifier != l.to.SystemIdentifier {
 		return "the log is another server's", nil
 	}
-	numbers := make([]int, len(l.tables))
-	for i, t := range l.tables {
-		numbers[i] = t.No
-	}
-	// A database that was prepared anew begins with the first position again. Lost may be
-	// an entry whose transaction a low-water mark covers and the last round does not: one
-	// of those that were running then, or one from its end up to the mark's.
-	const sql = `SELECT pg_snapshot_xmax($4::text::pg_snapshot) < pg_snapshot_xmax($3::text::pg_snapshot),
-	EXISTS (SELECT FROM shardctl.low_water w, (SELECT $3::text::pg_snapshot AS s) r WHERE w.migration = $1 AND w.table_no = ANY ($2)
-	AND (EXISTS (SELECT FROM pg_snapshot_xip(r.s) AS x WHERE pg_visible_in_snapshot(x, w.snapshot))
-	OR pg_snapshot_xmax(w.snapshot)::text::numeric - pg_snapshot_xmax(r.s)::text::numeric
-	 > (SELECT count(*) FROM pg_snapshot_xip(w.snapshot) AS x WHERE x >= pg_snapshot_xmax(r.s))))`
+	// A database that was prepared anew begins with the first position again.
+	const sql = "SELECT pg_snapshot_xmax($4::text::pg_snapshot) < pg_snapshot_xmax($3::text::pg_snapshot), " + rotated
 	var back, lost bool
 	err := l.log.with(ctx, func(conn *pgxpool.Conn) error {
-		return conn.QueryRow(ctx, sql, v.migration(), numbers, l.from.Snapshot, l.to.Snapshot).Scan(&back, &lost)
+		return conn.QueryRow(ctx, sql, v.migration(), numbers(l.tables), l.from.Snapshot, l.to.Snapshot).Scan(&back, &lost)
 	})
 	switch {
 	case err != nil:
@@ -224,65 +232,27 @@ func (v *Verifier) broken(ctx context.Context, l *link) (string, error) {
 	case back:
 		return "the database was prepared anew", nil
 	case lost:
-		return "the log was rotated past what had been compared", nil
+		return wasRotated, nil
 	}
 	return "", nil
 }
 
-// busy picks the tables of which the log has entries beyond a snapshot.
-func (v *Verifier) busy(ctx context.Context, s *server, b builder, tables []*layout.Table, from string) ([]*layout.Table, error) {
-	var out []*layout.Table
-	err := v.persist(ctx, s, func() error {
+// busy picks the tables of which the log has entries beyond a snapshot. Lost says that
+// entries may have been taken away before.
+func (v *Verifier) busy(ctx context.Context, s *server, b builder, tables []*layout.Table, from string) (out []*layout.Table, lost bool, err error) {
+	err = v.persist(ctx, s, func() error {
 		out = nil
-		return s.with(ctx, func(conn *pgxpool.Conn) error {
-			rows, err := conn.Query(ctx, b.busy(tables, running(from)), from)
-			if err != nil {
-				return err
-			}
+		batch := &pgx.Batch{}
+		batch.Queue(b.busy(tables, running(from)), from).Query(func(rows pgx.Rows) error {
 			var i int
-			_, err = pgx.ForEachRow(rows, []any{&i}, func() error { out = append(out, tables[i]); return nil })
+			_, err := pgx.ForEachRow(rows, []any{&i}, func() error { out = append(out, tables[i]); return nil })
 			return err
 		})
+		b.askRotated(batch, tables, from, &lost)
+		return s.with(ctx, func(conn *pgxpool.Conn) error { return conn.SendBatch(ctx, batch).Close() })
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look into the logs of %s: %w", s.Name, err)
+		return nil, false, fmt.Errorf("look into the logs of %s: %w", s.Name, err)
 	}
-	return out, nil
-}
-
-// Retained is a snapshot whose later log entries a standing pass still needs.
-type Retained struct {
-	Database  string
-	Direction store.Direction
-	Snapshot  string
-}
-
-// retainFor is how long a chain keeps the log that does not move on: what keeps it
-// from that must not fill the disk.
-const retainFor = 10 * time.Minute
-
-// Retain lists how far the logs have been compared, forward the source's and in
-// reverse the databases' own. A rotation that goes further makes the passes stale
-// that rest on it, nothing worse.
-func Retain(ctx context.Context, source postgres.Querier, migration string) ([]Retained, error) {
-	if there, err := hasState(ctx, source); err != nil || !there {
-		return nil, err
-	}
-	const sql = `SELECT database, direction, snapshot::text FROM shardctl.verify_round WHERE migration = $1 AND at > clock_timestamp() - $2::interval`
-	rows, err := source.Query(ctx, sql, migration, retainFor)
-	if err != nil {
-		return nil, fmt.Errorf("read how far the logs were compared: %w", err)
-	}
-	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (out Retained, err error) {
-		err = r.Scan(&out.Database, &out.Direction, &out.Snapshot)
-		return out, err
-	})
-}
-
-func hasState(ctx context.Context, q postgres.Querier) (there bool, err error) {
-	err = q.QueryRow(ctx, "SELECT to_regclass('shardctl.verify_pass') IS NOT NULL AND to_regclass('shardctl.verify_round') IS NOT NULL").Scan(&there)
-	if err != nil {
-		return false, fmt.Errorf("look for verification's state: %w", err)
-	}
-	return there, nil
+	return out, lost, nil
 }

@@ -32,7 +32,7 @@ func (v *Verifier) Sample(ctx context.Context, points int) (*Result, error) {
 		return nil, err
 	}
 	var found []Difference
-	for _, t := range v.cfg.Layout.Tables {
+	for _, t := range s.tables {
 		j := s.judges[t]
 		res := &tableResult{rows: int64(j.looked), found: j.found, truncated: j.truncated, unsettled: j.maybe, overflow: j.overflow}
 		if err := p.saveTable(ctx, t, res); err != nil {
@@ -60,6 +60,7 @@ func (v *Verifier) Sample(ctx context.Context, points int) (*Result, error) {
 type sampling struct {
 	v         *Verifier
 	points    int
+	tables    []*layout.Table
 	judges    map[*layout.Table]*judge
 	pending   map[*layout.Table][]key
 	estimated int64 // rows on the source
@@ -79,8 +80,11 @@ func (s *sampling) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if s.tables, err = s.v.comparable(ctx); err != nil {
+		return err
+	}
 	var source, databases []field
-	for _, t := range s.v.cfg.Layout.Tables {
+	for _, t := range s.tables {
 		s.judges[t] = s.v.newJudge(b, t, s.v.databases)
 		heaps, err := s.v.sourceHeaps(ctx, s.v.read, t)
 		if err != nil {
@@ -106,7 +110,7 @@ func (s *sampling) run(ctx context.Context) error {
 	if _, err = s.draw(ctx, databases); err != nil {
 		return err
 	}
-	for _, t := range s.v.cfg.Layout.Tables {
+	for _, t := range s.tables {
 		if err := s.flush(ctx, t); err != nil {
 			return err
 		}
@@ -181,6 +185,14 @@ func (s *sampling) point(ctx context.Context, f field, page int64) (hit bool, er
 		return true, s.flush(ctx, f.table)
 	}
 	return true, nil
+}
+
+func findKeys(ctx context.Context, tx pgx.Tx, query string, args ...any) ([]key, error) {
+	rows, err := tx.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[key])
 }
 
 func (s *sampling) flush(ctx context.Context, t *layout.Table) error {

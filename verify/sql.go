@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/shardctl/shardctl/internal/catalog"
 	"github.com/shardctl/shardctl/internal/layout"
 	"github.com/shardctl/shardctl/internal/logschema"
@@ -117,9 +119,9 @@ func (b builder) shard(t *layout.Table, key string) string {
 
 func (b builder) keyOf(t *layout.Table) string { return b.digests.key(pkOf(t, "a"), t.PK) }
 
-// findKeys selects the primary keys, as text, of rows whose hash is among $1.
+// findKeys selects hash and primary key, as text, of rows whose hash is among $1.
 func (b builder) findKeys(t *layout.Table, heap, where string) string {
-	return fmt.Sprintf("SELECT %s FROM ONLY %s AS a WHERE %s AND %s = ANY ($1::bigint[])", keyText(pkOf(t, "a")), heap, where, b.keyOf(t))
+	return fmt.Sprintf("SELECT %[1]s, %[2]s FROM ONLY %[3]s AS a WHERE %[4]s AND %[1]s = ANY ($1::bigint[])", b.keyOf(t), keyText(pkOf(t, "a")), heap, where)
 }
 
 // wanted is the CTE k of keys that are given as one array of text a key column,
@@ -189,7 +191,30 @@ const (
 	behind = "l.xid >= pg_snapshot_xmax($1::text::pg_snapshot)"
 	// among that it was running at it.
 	among = "l.xid >= pg_snapshot_xmin($1::text::pg_snapshot) AND l.xid = ANY (ARRAY(SELECT pg_snapshot_xip($1::text::pg_snapshot)))"
+	// rotated is whether the logs of migration $1's tables $2 may have lost an entry beyond
+	// position $3: one whose transaction a low-water mark covers and the position does not,
+	// that was running then, or is from the position's end up to the mark's.
+	rotated = `EXISTS (SELECT FROM shardctl.low_water w, (SELECT $3::text::pg_snapshot AS s) r WHERE w.migration = $1 AND w.table_no = ANY ($2)
+	AND (EXISTS (SELECT FROM pg_snapshot_xip(r.s) AS x WHERE pg_visible_in_snapshot(x, w.snapshot))
+	OR pg_snapshot_xmax(w.snapshot)::text::numeric - pg_snapshot_xmax(r.s)::text::numeric
+	 > (SELECT count(*) FROM pg_snapshot_xip(w.snapshot) AS x WHERE x >= pg_snapshot_xmax(r.s))))`
 )
+
+// askRotated asks, behind what a batch reads of tables' logs beyond a position, whether
+// entries were taken out of them. A rotation leaves its mark in the transaction that
+// empties a segment, and a statement sees what was committed when it begins: where
+// entries were gone, their mark is there.
+func (b builder) askRotated(batch *pgx.Batch, tables []*layout.Table, from string, lost *bool) {
+	batch.Queue("SELECT "+rotated, b.layout.Spec.Migration, numbers(tables), from).QueryRow(func(row pgx.Row) error { return row.Scan(lost) })
+}
+
+func numbers(tables []*layout.Table) []int {
+	out := make([]int, len(tables))
+	for i, t := range tables {
+		out[i] = t.No
+	}
+	return out
+}
 
 // busy selects, of tables given by their place from 0, those whose log has an entry
 // beyond position $1. The order makes the planner use the index: logs are never

@@ -61,6 +61,7 @@ func TestSQLIsAsItWasReviewed(t *testing.T) {
 	}
 	say("children", childKeys(l.Tables[1]))
 	say("busy", b.busy(l.Tables[:2], true))
+	say("rotated", "SELECT "+rotated)
 	say("pages before PostgreSQL 14", pages(false, 10, -1, 25))
 	old := digester{convert: true}
 	say("digest before PostgreSQL 14, in another encoding", old.row("a", l.Tables[0].Copied(), "0")+", "+old.key([]string{"a.id"}, l.Tables[2].PK))

@@ -66,9 +66,9 @@ func ReadState(ctx context.Context, source postgres.Querier, migration string, m
 		return s, fmt.Errorf("read the state of verification: %w", err)
 	}
 	var d DatabaseState
-	var sameEpoch, chained bool
-	_, err = pgx.ForEachRow(rows, []any{&d.Name, &sameEpoch, &chained, &d.Differences, &d.Unsettled}, func() error {
-		d.State, d.Reason = verdictOf(last, maxAge, sameEpoch, chained, d.Differences, d.Unsettled)
+	var is standing
+	_, err = pgx.ForEachRow(rows, []any{&d.Name, &is.sameEpoch, &is.chained, &is.held, &d.Differences, &d.Unsettled}, func() error {
+		d.State, d.Reason = verdictOf(last, maxAge, is, d.Differences, d.Unsettled)
 		s.Databases = append(s.Databases, d)
 		return nil
 	})
@@ -96,8 +96,15 @@ func (s *State) readPass(ctx context.Context, q postgres.Querier, migration stri
 	return p, nil
 }
 
+// standing is whether the last full pass still speaks of a database.
+type standing struct {
+	sameEpoch bool
+	chained   bool // all that was written since is known
+	held      bool // but the rounds since do not get through with it
+}
+
 // verdictOf is what the last full pass says of one database now.
-func verdictOf(p *lastPass, maxAge time.Duration, sameEpoch, chained bool, differences, unsettled int64) (Status, string) {
+func verdictOf(p *lastPass, maxAge time.Duration, is standing, differences, unsettled int64) (Status, string) {
 	switch {
 	case p != nil && p.finished == nil && p.beatAge < beatStale:
 		return Running, "a pass is under way"
@@ -111,10 +118,12 @@ func verdictOf(p *lastPass, maxAge time.Duration, sameEpoch, chained bool, diffe
 		return Partial, p.reason
 	case unsettled > int64(defaults.unsettled):
 		return Partial, fmt.Sprintf("%d keys went on changing and could not be compared", unsettled)
-	case !sameEpoch:
+	case !is.sameEpoch:
 		return Stale, "its shards changed hands since the last pass"
-	case !chained:
+	case !is.chained:
 		return Stale, "what was written since the last pass is no longer known"
+	case is.held:
+		return Partial, "more keys than can be kept go on changing, and what was written since the last pass could not be compared"
 	case maxAge > 0 && p.age > maxAge:
 		return Stale, fmt.Sprintf("the last pass ended %s ago", p.age.Round(time.Second))
 	}
@@ -137,6 +146,14 @@ func (s *State) summarize() {
 		s.Differences += d.Differences
 		s.Unsettled += d.Unsettled
 	}
+}
+
+func hasState(ctx context.Context, q postgres.Querier) (there bool, err error) {
+	err = q.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('shardctl.verify_round') AND attname = 'held')").Scan(&there)
+	if err != nil {
+		return false, fmt.Errorf("look for verification's state: %w", err)
+	}
+	return there, nil
 }
 
 // State is ReadState for this migration.

@@ -63,7 +63,8 @@ CREATE TABLE IF NOT EXISTS shardctl.verify_unsettled (
 );
 
 -- How far the log has been compared: all keys whose entries this snapshot covers
--- were judged since the chain of rounds began, or are unsettled.
+-- were judged since the chain of rounds began, or are unsettled. At is the chain's last
+-- sign of life; held is since when its rounds leave more undecided than can be kept.
 CREATE TABLE IF NOT EXISTS shardctl.verify_round (
     migration         text,
     database          text,
@@ -72,5 +73,13 @@ CREATE TABLE IF NOT EXISTS shardctl.verify_round (
     snapshot          pg_snapshot NOT NULL,
     since             timestamptz NOT NULL DEFAULT clock_timestamp(),
     at                timestamptz NOT NULL DEFAULT clock_timestamp(),
+    held              timestamptz,
     PRIMARY KEY (migration, database, direction)
 );
+
+-- A table that an earlier build has made.
+DO $$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'shardctl.verify_round'::regclass AND attname = 'held') THEN
+        ALTER TABLE shardctl.verify_round ADD COLUMN held timestamptz;
+    END IF;
+END $$;

@@ -63,7 +63,7 @@ func (c *tableScan) compare(ctx context.Context, j *judge) (partial string, err 
 		return "", err
 	}
 	if left != nil {
-		return "", c.narrow(ctx, j, newSuspects(left), windows)
+		return c.narrow(ctx, j, newSuspects(left), windows)
 	}
 	slices := max(c.sketch.slicesFor(differing), 2)
 	if slices > c.v.limits.slices {
@@ -79,7 +79,11 @@ func (c *tableScan) compare(ctx context.Context, j *judge) (partial string, err 
 			partial = "too many rows of " + c.t.Name() + " differ to tell which"
 			continue
 		}
-		if err := c.narrow(ctx, j, newSuspects(left), windows); err != nil || j.truncated {
+		lost, err := c.narrow(ctx, j, newSuspects(left), windows)
+		if lost != "" {
+			partial = lost
+		}
+		if err != nil || j.truncated {
 			return partial, err
 		}
 	}
@@ -92,6 +96,9 @@ func (c *tableScan) readStill(ctx context.Context, j *judge) (left []residue, di
 	for range rereads {
 		windows, err := c.windows(ctx, j)
 		if err != nil {
+			return nil, 0, nil, err
+		}
+		if err := c.v.awaitReplica(ctx); err != nil { // for the positions of these windows
 			return nil, 0, nil, err
 		}
 		moved, err := c.run(ctx)

@@ -40,6 +40,7 @@ type limits struct {
 	differences int           // listed ones; more are only counted as truncated
 	unsettled   int           // keys that may stay undecided in a clean pass
 	slices      uint64        // how often a table may be read for differences that one reading cannot tell apart
+	beat        time.Duration // between two signs of life of a round
 }
 
 var defaults = limits{
@@ -53,6 +54,7 @@ var defaults = limits{
 	differences: 1000,
 	unsettled:   5000,
 	slices:      32,
+	beat:        3 * time.Second,
 }
 
 // Verifier compares the source with its databases. Its methods may be called from

@@ -49,7 +49,10 @@ func (v *Verifier) newWork(ctx context.Context, of *group, to string) (*work, er
 	})
 	if l.from.Snapshot != to && len(l.tables) > 0 {
 		g.Go(func() (err error) {
-			w.busy, err = v.busy(ctx, l.log, b, l.tables, l.from.Snapshot)
+			var lost bool
+			if w.busy, lost, err = v.busy(ctx, l.log, b, l.tables, l.from.Snapshot); lost {
+				w.reason = wasRotated
+			}
 			return err
 		})
 	}
@@ -75,7 +78,7 @@ func (w *work) each(ctx context.Context, t *layout.Table, take func([]key) error
 	if !slices.Contains(w.busy, t) {
 		return nil
 	}
-	truncated, err := w.v.entries(ctx, w.log, w.b, t, w.window, func(page []entry) error {
+	reason, err := w.v.entries(ctx, w.log, w.b, t, w.window, func(page []entry) error {
 		keys, moved := make([]key, len(page)), []key{}
 		for i, e := range page {
 			keys[i] = e.key
@@ -88,14 +91,20 @@ func (w *work) each(ctx context.Context, t *layout.Table, take func([]key) error
 		}
 		return w.follow(ctx, t, moved)
 	})
-	if truncated {
-		w.reason = truncatedReason(t)
+	if reason != "" {
+		w.reason = reason
 	}
 	return err
 }
 
-func truncatedReason(t *layout.Table) string {
-	return t.Name() + " was truncated, and the log does not name the rows"
+// recorded counts a table's keys that were left unsettled.
+func (w *work) recorded(t *layout.Table) (n int) {
+	for _, u := range w.loaded {
+		if u.tableNo == t.No {
+			n++
+		}
+	}
+	return n
 }
 
 // follow adds the children of rows that may have moved to their tables' keys.

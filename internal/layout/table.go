@@ -1,6 +1,8 @@
 package layout
 
 import (
+	"slices"
+
 	"github.com/shardctl/shardctl/internal/catalog"
 	"github.com/shardctl/shardctl/migrate"
 )
@@ -28,6 +30,13 @@ type Table struct {
 
 // Everywhere reports whether each database has a full copy.
 func (t *Table) Everywhere() bool { return t.Spec.Everywhere }
+
+// Returns reports whether what a database writes to the table can be brought back to the
+// source: not where the spec says rollback: none for it, or for a table through which its
+// key is found.
+func (t *Table) Returns() bool {
+	return !slices.ContainsFunc(append(t.Chain(), t), func(c *Table) bool { return c.Spec.Rollback == "none" })
+}
 
 // Derived reports whether the key is found through a parent.
 func (t *Table) Derived() bool { return t.Parent != nil }
@@ -75,6 +84,11 @@ func (t *Table) Descendants() []*Table {
 		out = append(append(out, c), c.Descendants()...)
 	}
 	return out
+}
+
+// OneWay are the sharded tables that cannot be brought back: with them there is no rollback.
+func (l *Layout) OneWay() []*Table {
+	return slices.DeleteFunc(slices.Clone(l.Tables), func(t *Table) bool { return t.Everywhere() || t.Returns() })
 }
 
 // Table finds a table by its name on the source; nil if there is none.

@@ -61,7 +61,7 @@ var restartGuards = []guard{
 		name: "a round does not revive a chain that was ended",
 		why:  "a pass of before would open the gate for a database that was emptied since",
 		file: "verify/round.go",
-		old:  "&& l.direction == store.Reverse {\n\t\tconst first", new: "{\n\t\tconst first",
+		old:  "if !l.first {", new: "if false {",
 		pkg: "verify", test: "TestARoundUnderWayDoesNotReviveAChainThatWasEnded",
 	},
 }

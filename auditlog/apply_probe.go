@@ -15,6 +15,9 @@ import (
 // in its batch has seen all that was committed before. It needs no lock on a table
 // of the user's, so it works behind fences and while an operator holds them.
 func (p *plan) probe(ctx context.Context, q postgres.Querier, tables []*tablePlan) (xid uint64, err error) {
+	if len(tables) == 0 {
+		return 0, nil
+	}
 	active, err := p.activeSegments(ctx, q)
 	if err != nil {
 		return 0, err

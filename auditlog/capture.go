@@ -28,12 +28,12 @@ func DatabaseSide(l *layout.Layout, database string) Side {
 }
 
 // Tables are those whose writes this side captures. Everywhere tables are always
-// brought forward, so databases do not capture them.
+// brought forward, so databases do not capture them, and those without a way back neither.
 func (s Side) Tables() []*layout.Table {
 	if s.onSource() {
 		return s.Layout.Tables
 	}
-	return slices.DeleteFunc(slices.Clone(s.Layout.Tables), (*layout.Table).Everywhere)
+	return slices.DeleteFunc(slices.Clone(s.Layout.Tables), func(t *layout.Table) bool { return t.Everywhere() || !t.Returns() })
 }
 
 // Direction is the way in which this side's log is read.

@@ -38,13 +38,12 @@ type reverser struct {
 }
 
 func newReverser(db *database, target postgres.Target) *reverser {
+	side := DatabaseSide(db.a.cfg.Layout, target.Name)
 	var tables []*tablePlan
-	for _, t := range db.a.plan.tables {
-		if !t.Everywhere() {
-			tables = append(tables, t)
-		}
+	for _, t := range side.Tables() {
+		tables = append(tables, db.a.plan.of(t))
 	}
-	v := &reverser{db: db, read: makeReader(db.a, target, DatabaseSide(db.a.cfg.Layout, target.Name), tables)}
+	v := &reverser{db: db, read: makeReader(db.a, target, side, tables)}
 	v.hold = link{target: target, purpose: "catchup hold", opened: func(ctx context.Context, conn *pgx.Conn) error {
 		return raiseControl(ctx, conn, db.a.migration(), db.a.cfg.Term)
 	}}

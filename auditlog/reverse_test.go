@@ -328,3 +328,32 @@ func TestReverseStopsForAStaleTermAndAnOwner(t *testing.T) {
 	r.back(t)
 	r.want(t)
 }
+
+// TestNothingIsWrittenBackToATableWithoutAWayBack, nor to those that it leads to: the
+// source's triggers and foreign key actions would run once more.
+func TestNothingIsWrittenBackToATableWithoutAWayBack(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		none int
+		want string
+	}{"a child": {1, "back c"}, "a parent": {0, "x c"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tables := blocks()
+			tables[c.none].Rollback = "none"
+			r := moved(t, rigSpec{ddl: blockDDL, tables: tables}, twenty)
+			must(t, r.applier.ProveReverse(t.Context(), nil))
+			r.write(t, 1, "UPDATE %.block SET body = 'back' WHERE id = 1; UPDATE %.comment SET body = 'back' WHERE id = 1")
+			r.backLevel(t)
+			must(t, r.applier.DrainReverse(t.Context(), []string{"db0", "db1"}))
+			got := r.source.Value(t, "SELECT b.body || ' ' || c.body FROM public.block b JOIN public.comment c ON c.id = b.id WHERE b.id = 1")
+			if got != c.want {
+				t.Errorf("the source has %q, want %q", got, c.want)
+			}
+			_, db := r.at(t, 1)
+			if log := r.dbs[db].Value(t, fmt.Sprintf(`SELECT coalesce(to_regclass('shardctl."m_log_%d_0"')::text, 'none')`, c.none+1)); log != "none" {
+				t.Errorf("a log that nobody reads: %s", log)
+			}
+		})
+	}
+}

@@ -52,6 +52,7 @@ func (g gate) take(ctx context.Context) error {
 // checks are the gates of a switch in a direction, in their order.
 func (w *window) checks(d Direction) []gate {
 	all := []gate{
+		{name: "gate: way back", run: w.gateWayBack, dry: w.gateWayBack},
 		{name: "gate: verified", run: w.gateVerified, dry: w.gateVerified, only: Forward},
 		{name: "gate: copied", run: w.gateCopied, dry: w.gateCopied, only: Forward},
 		{name: "gate: writable", run: w.gateWritable, dry: w.gateWritable},
@@ -91,6 +92,24 @@ func (w *window) settleStrays(ctx context.Context) error {
 
 func (w *window) gateVerified(ctx context.Context) error {
 	return w.cfg.Verifier.Gate(ctx, w.cfg.databaseNames(), w.cfg.Layout.Spec.Cutover.VerifyMaxAge)
+}
+
+// gateWayBack refuses a rollback where what was written to a table since cannot be brought
+// back. Such tables move as a whole: verification cannot tell the source's rows that are
+// left behind from those that another database has yet to take.
+func (w *window) gateWayBack(context.Context) error {
+	stay := w.cfg.Layout.OneWay()
+	switch {
+	case len(stay) == 0:
+		return nil
+	case w.command == Back:
+		return migrate.Refuse("rollback.none", stay[0].Name(), "it has no way back: the spec says rollback: none for it, or for a table that its key is found through",
+			"run shardctl verify and complete; what the databases wrote since exists there alone")
+	case len(w.cfg.Databases) < len(w.cfg.Layout.Spec.Databases):
+		return migrate.Refuse("rollback.none", stay[0].Name(), "it has no way back (rollback: none), so databases cannot be cut over one by one",
+			"run shardctl cutover without --database")
+	}
+	return nil
 }
 
 func (w *window) gateCopied(ctx context.Context) error {

@@ -160,3 +160,21 @@ func TestTheGateComparesUntilLittleIsLeft(t *testing.T) {
 		t.Errorf("%d rounds, want 4", r.verdict.asked)
 	}
 }
+
+// A table without a way back moves with all its databases, and stays where it is.
+func TestATableWithoutAWayBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.cfg.Layout.Tables[0].Spec.Rollback = "none"
+	r.refusedFor("one of two", func(ctx context.Context, cfg cutover.Config) (cutover.Report, error) {
+		cfg.Only = []string{"db0"}
+		return cutover.Cutover(ctx, cfg)
+	}, "public.item", "rollback: none", "without --database")
+	_, err := cutover.Cutover(t.Context(), r.cfg)
+	must(t, err)
+	r.refusedFor("back", cutover.Rollback, "public.item", "no way back")
+	r.serving(false, true)
+	if report, err := cutover.Cutover(t.Context(), r.cfg); err != nil || report.Outcome != cutover.Nothing {
+		t.Errorf("a second cutover: %+v, %v", report, err)
+	}
+}

@@ -173,6 +173,12 @@ func (s *session) rollbackOverview(ctx context.Context, doc *statusDocument) err
 		return nil
 	}
 	doc.Rollback.Available, doc.Rollback.Reason = true, nil
+	for _, t := range s.spec.Tables {
+		if t.Rollback == "none" && !t.Everywhere {
+			doc.Rollback.Available = false
+			no("table %s has no way back: the spec says rollback: none", t.Name)
+		}
+	}
 	for _, d := range doc.Databases {
 		if d.Owner == store.OwnerSource {
 			continue // its shards are not moved

@@ -14,14 +14,13 @@ import (
 // LaneFaults words which sequences of a database do not draw from its own lane, and
 // tells how many there are. It reads only.
 func LaneFaults(ctx context.Context, l *layout.Layout, source, conn postgres.Querier, database string) (faults []string, count int, err error) {
-	t := newTables(l)
-	sequences, err := loadSequences(ctx, source, t.sourceOIDs())
+	sequences, err := shardedSequences(ctx, source, l)
 	if err != nil {
 		return nil, 0, err
 	}
 	own := laneOf(l.Spec, database)
 	for _, s := range sequences {
-		theirs := t.targetSequence(s)
+		theirs := newTables(l).targetSequence(s)
 		fault, err := s.laneFault(ctx, conn, postgres.Table(theirs.Schema, theirs.Name), own)
 		if err != nil {
 			return nil, 0, err
@@ -48,7 +47,7 @@ func (s sequence) laneFault(ctx context.Context, conn postgres.Querier, name str
 	if err := conn.QueryRow(ctx, "SELECT last_value FROM "+name).Scan(&last); err != nil {
 		return "", fmt.Errorf("read %s: %w", name, err)
 	}
-	if own.first(last, s.Increment) != last {
+	if !own.holds(last, s.Increment) {
 		return fmt.Sprintf("%s stands at %d, which is in another lane", name, last), nil
 	}
 	return "", nil

@@ -2,11 +2,13 @@ package cutover
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/shardctl/shardctl/internal/layout"
 	"github.com/shardctl/shardctl/internal/postgres"
 	"github.com/shardctl/shardctl/internal/store"
 	"github.com/shardctl/shardctl/migrate"
@@ -30,7 +32,16 @@ func (w *window) laned() bool {
 }
 
 func (w *window) sourceSequences(ctx context.Context) ([]sequence, error) {
-	return loadSequences(ctx, w.side, w.tables.sourceOIDs())
+	return shardedSequences(ctx, w.side, w.cfg.Layout)
+}
+
+// shardedSequences are the source's sequences that get lanes.
+func shardedSequences(ctx context.Context, source postgres.Querier, l *layout.Layout) ([]sequence, error) {
+	sequences, err := loadSequences(ctx, source, newTables(l).sourceOIDs())
+	if err != nil {
+		return nil, err
+	}
+	return sequences, ownIncrements(ctx, source, l.Spec, sequences)
 }
 
 // setLanes gives every sequence of the switch's databases its lane's increment. It is
@@ -40,14 +51,14 @@ func (w *window) setLanes(ctx context.Context) error {
 	if !w.laned() {
 		return nil
 	}
-	if err := w.laneSource(ctx); err != nil {
-		return err
-	}
 	sequences, err := w.sourceSequences(ctx)
-	if err != nil || w.command == Back { // theirs were set on the way forward
+	if err != nil {
 		return err
 	}
 	if err := w.roomInLanes(ctx, sequences); err != nil {
+		return err
+	}
+	if err := w.setLiveLanes(ctx, sequences); err != nil || w.command == Back { // theirs were set on the way forward
 		return err
 	}
 	return w.each(ctx, func(ctx context.Context, name string, conn *pgx.Conn) error {
@@ -60,19 +71,81 @@ func (w *window) setLanes(ctx context.Context) error {
 	})
 }
 
-// roomInLanes refuses lanes that would begin outside their sequence's bounds: in the
-// window it would be found too late.
-func (w *window) roomInLanes(ctx context.Context, sequences []sequence) error {
+// setLiveLanes puts into their lanes those that draw meanwhile: the source, and databases
+// that the switch does not move. Each begins past what any of them has drawn.
+func (w *window) setLiveLanes(ctx context.Context, sequences []sequence) error {
+	owning, err := w.owning(ctx)
+	if err != nil {
+		return err
+	}
+	drawn, err := w.drawn(ctx, slices.Concat(w.cfg.databaseNames(), owning), sequences)
+	if err != nil {
+		return err
+	}
 	connections, err := maxConnections(ctx, w.side)
 	if err != nil {
 		return err
 	}
+	if err := w.laneSource(ctx, sequences, drawn, connections); err != nil {
+		return err
+	}
+	return w.laneOthers(ctx, drawn, connections)
+}
+
+// roomInLanes refuses lanes that would begin outside their sequence's bounds: in the
+// window it would be found too late. The source's lane, where it needs one, comes first:
+// it is refused before the source's step is changed.
+func (w *window) roomInLanes(ctx context.Context, sequences []sequence) error {
+	if w.command == Back {
+		return nil // no lane is begun; where the source needs one, it is tried before it is kept
+	}
+	connections, err := maxConnections(ctx, w.side)
+	if err != nil {
+		return err
+	}
+	partly, err := w.partly(ctx)
+	if err != nil {
+		return err
+	}
+	own := laneOf(w.cfg.Layout.Spec, store.OwnerSource)
 	for _, s := range sequences {
+		if partly && !s.inLane(own) {
+			if s.Last, err = s.laneStart(own, connections); err != nil {
+				return err
+			}
+		}
 		for _, name := range w.cfg.databaseNames() {
 			if _, err := s.laneStart(w.lane(name), connections); err != nil {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// LaneRoom refuses sequences of the source that have too few values left for lanes: a
+// failure for each.
+func LaneRoom(ctx context.Context, l *layout.Layout, source postgres.Querier) error {
+	sequences, err := shardedSequences(ctx, source, l)
+	if err != nil {
+		return err
+	}
+	connections, err := maxConnections(ctx, source)
+	if err != nil {
+		return err
+	}
+	var full migrate.Failures
+	for _, s := range sequences {
+		for _, d := range l.Spec.Databases {
+			var f *migrate.Failure
+			if _, err := s.laneStart(laneOf(l.Spec, d.Name), connections); errors.As(err, &f) {
+				full = append(full, f)
+				break
+			}
+		}
+	}
+	if len(full) > 0 {
+		return full
 	}
 	return nil
 }
@@ -97,6 +170,9 @@ func (w *window) sequencesForward(ctx context.Context) error {
 		for i, s := range sequences {
 			value, called := s.Last, s.Called
 			if w.laned() {
+				if s.past(theirs[i].Last, s.Last) && !w.lane(name).holds(theirs[i].Last, s.Increment) {
+					s.Last = theirs[i].Last // it drew in another lane's place, under another step
+				}
 				start, err := s.laneStart(w.lane(name), connections)
 				if err != nil {
 					return err
@@ -115,18 +191,9 @@ func (w *window) sequencesBack(ctx context.Context) error {
 	if err != nil || len(sequences) == 0 {
 		return err
 	}
-	highest := make([]sequence, len(sequences))
-	copy(highest, sequences)
-	for _, name := range w.cfg.databaseNames() {
-		theirs := w.targets(sequences)
-		if err := readValues(ctx, w.databases[name], theirs); err != nil {
-			return fmt.Errorf("database %s: %w", name, err)
-		}
-		for i, t := range theirs {
-			if sequences[i].past(t.Last, highest[i].Last) {
-				highest[i].Last, highest[i].Called = t.Last, true
-			}
-		}
+	highest, err := w.drawn(ctx, w.cfg.databaseNames(), sequences)
+	if err != nil {
+		return err
 	}
 	connections, err := maxConnections(ctx, w.side)
 	if err != nil {
@@ -137,17 +204,36 @@ func (w *window) sequencesBack(ctx context.Context) error {
 		if highest[i].Last == s.Last {
 			continue
 		}
-		value, called := highest[i].Last, highest[i].Called
-		if own := laneOf(w.cfg.Layout.Spec, store.OwnerSource); s.Increment == s.step(own) {
+		value, called, ok := highest[i].Last, highest[i].Called, true
+		if own := laneOf(w.cfg.Layout.Spec, store.OwnerSource); s.Step == s.step(own) {
 			// The source may draw meanwhile: past the margin its own values are not met.
-			value, called = own.first(s.beyond(value, connections), s.Increment), false
+			value, ok = s.start(own, value, connections)
+			called = false
 		}
-		if value > s.Max || value < s.Min {
+		if !ok || value > s.Max || value < s.Min {
 			return migrate.Refuse("sequence.exhausted", s.Schema+"."+s.Name, fmt.Sprintf("a database has drawn %d, from where the source cannot go on within its bounds", highest[i].Last), "widen the sequence on the source")
 		}
 		queueSetval(batch, s, value, called)
 	}
 	return sendBatch(ctx, w.side, batch, "set the source's sequences")
+}
+
+// drawn gives the source's sequences as they would stand if what the databases have drawn
+// were drawn from them.
+func (w *window) drawn(ctx context.Context, databases []string, sequences []sequence) ([]sequence, error) {
+	out := slices.Clone(sequences)
+	for _, name := range databases {
+		theirs := w.targets(sequences)
+		if err := readValues(ctx, w.databases[name], theirs); err != nil {
+			return nil, fmt.Errorf("database %s: %w", name, err)
+		}
+		for i, t := range theirs {
+			if out[i].past(t.Last, out[i].Last) {
+				out[i].Last, out[i].Called = t.Last, true
+			}
+		}
+	}
+	return out, nil
 }
 
 // targets are the databases' sequences that stand for the source's, values unread.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/shardctl/shardctl/cutover"
 	"github.com/shardctl/shardctl/internal/fence"
 	"github.com/shardctl/shardctl/internal/layout"
 	"github.com/shardctl/shardctl/internal/postgres"
@@ -23,7 +24,7 @@ func (s *session) handOverEverywhere(ctx context.Context, l *layout.Layout, name
 	if s.spec.Complete.EverywhereOwner == store.OwnerSource || s.followsSource(l) {
 		return nil
 	}
-	return openEverywhere(ctx, l, name, conn)
+	return openEverywhere(ctx, l, name, conn, func(tx pgx.Tx) error { return cutover.AdvanceEverywhere(ctx, l, s.source, tx) })
 }
 
 // followsSource reports whether an everywhere table goes on being brought forward.
@@ -32,10 +33,14 @@ func (s *session) followsSource(l *layout.Layout) bool {
 	return everywhere && s.spec.Complete.EverywhereOwner == "source"
 }
 
-// openEverywhere gives a database its copies of the everywhere tables.
-func openEverywhere(ctx context.Context, l *layout.Layout, name string, conn *pgx.Conn) error {
+// openEverywhere gives a database its copies of the everywhere tables. Before that, advance
+// moves their sequences: the application's first row without a key must find a new one.
+func openEverywhere(ctx context.Context, l *layout.Layout, name string, conn *pgx.Conn, advance func(pgx.Tx) error) error {
 	return postgres.WithTx(ctx, conn, pgx.TxOptions{}, func(tx pgx.Tx) error {
 		return turned(ctx, tx, l.Spec.Migration, fence.EverywhereTables(l, name), func(store.Control) error {
+			if err := advance(tx); err != nil {
+				return err
+			}
 			return target.OpenEverywhere(ctx, tx, l, name)
 		})
 	})

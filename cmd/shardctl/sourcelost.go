@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/shardctl/shardctl/auditlog"
+	"github.com/shardctl/shardctl/cutover"
 	"github.com/shardctl/shardctl/internal/fence"
 	"github.com/shardctl/shardctl/internal/layout"
 	"github.com/shardctl/shardctl/internal/postgres"
@@ -252,8 +253,16 @@ func (v *survivors) lead(ctx context.Context) error {
 // clear ends what only the source needed: the everywhere tables' closed fence and the
 // reverse log.
 func (v *survivors) clear(ctx context.Context, name string, conn *pgx.Conn) error {
-	if err := openEverywhere(ctx, v.layout, name, conn); err != nil {
+	var untold []string
+	err := openEverywhere(ctx, v.layout, name, conn, func(tx pgx.Tx) (err error) {
+		untold, err = cutover.AdvanceEverywhereAlone(ctx, v.layout, name, tx)
 		return err
+	})
+	if err != nil {
+		return err
+	}
+	if len(untold) > 0 {
+		v.log.Warn().Str("database", name).Strs("sequences", untold).Msg("no column tells how far the source has drawn: set them past what their tables hold")
 	}
 	return auditlog.UninstallLost(ctx, v.layout, name, conn)
 }

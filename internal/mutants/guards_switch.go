@@ -204,4 +204,18 @@ var switchGuards = []guard{
 		old:  `r.lazy && (name != stepPause || outcome != "started")`, new: "r.lazy",
 		pkg: "cutover", test: "TestTheJournalWaitsForNothingButAHold",
 	},
+	{
+		name: "a lane steps over the blocks of the others",
+		why:  "where one draw stands for fifty keys, two databases would use the same ones",
+		file: "cutover/sequence.go",
+		old:  "{ return s.Increment * l.of }", new: "{ return max(s.Increment, -s.Increment) / s.Increment * l.of }",
+		pkg: "cutover", test: "TestLanesAreDisjoint",
+	},
+	{
+		name: "sequences of everywhere tables go on past what was copied",
+		why:  "the application's rows without a key would meet those of the source",
+		file: "cutover/everywhere.go",
+		old:  "return advance(ctx, tx, now, goals)\n}\n\n// AdvanceEverywhereAlone", new: "return nil\n}\n\n// AdvanceEverywhereAlone",
+		pkg: "cutover", test: "TestEverywhereSequencesGoOnPastTheSource",
+	},
 }

@@ -309,19 +309,52 @@ func TestAnotherMigrationHasTheTable(t *testing.T) {
 
 func TestKeepOnSeveralDatabasesIsRefused(t *testing.T) {
 	t.Parallel()
+	found := surveyOfTwo(t, "CREATE TABLE s (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, account_id bigint NOT NULL)", "sequences: keep")
+	if !has(found, "sequence.keep") {
+		t.Errorf("findings %+v", found)
+	}
+}
+
+// TestALaneWithTooFewValuesIsRefused, by the sequence's bounds or by its column's, and
+// counted in blocks of what the sequence steps by.
+func TestALaneWithTooFewValuesIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, sql string
+		full      bool
+	}{
+		{"room", "CREATE TABLE s (id serial PRIMARY KEY, account_id bigint NOT NULL)", false},
+		{"smallint", "CREATE TABLE s (id smallserial PRIMARY KEY, account_id bigint NOT NULL); SELECT setval('s_id_seq', 32700)", true},
+		{"a bigint sequence of an int column", "CREATE SEQUENCE q; CREATE TABLE s (id int DEFAULT nextval('q') PRIMARY KEY, account_id bigint NOT NULL); SELECT setval('q', 2147483600)", true},
+		{"blocks", "CREATE TABLE s (id serial PRIMARY KEY, account_id bigint NOT NULL); ALTER SEQUENCE s_id_seq INCREMENT BY 1000000; SELECT setval('s_id_seq', 2000000000)", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			found := surveyOfTwo(t, c.sql, "")
+			if has(found, "sequence.exhausted") != c.full {
+				t.Errorf("findings %+v", found)
+			}
+		})
+	}
+}
+
+// surveyOfTwo runs all checks over a source with a table s and two databases.
+func surveyOfTwo(t *testing.T, sql, more string) []migrate.Finding {
+	t.Helper()
 	dbs := pgtest.NewDatabases(t, 3)
-	dbs[0].Exec(t, schema+"CREATE TABLE s (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, account_id bigint NOT NULL)")
-	text := fmt.Sprintf("version: 1\nmigration: m\nsource: {dsn: %q}\ndatabases:\n  db0: {dsn: %q}\n  db1: {dsn: %q}\nshards: {count: 4, schema: \"s_%%d\", hash: postgres, placement: {db0: 0-1, db1: 2-3}}\ntables:\n  - {name: s, key: account_id}\nsequences: keep\n",
-		dbs[0].DSN(), dbs[1].DSN(), dbs[2].DSN())
+	dbs[0].Exec(t, schema+sql)
+	text := fmt.Sprintf("version: 1\nmigration: m\nsource: {dsn: %q}\ndatabases:\n  db0: {dsn: %q}\n  db1: {dsn: %q}\nshards: {count: 4, schema: \"s_%%d\", hash: postgres, placement: {db0: 0-1, db1: 2-3}}\ntables:\n  - {name: s, key: account_id}\n%s\n",
+		dbs[0].DSN(), dbs[1].DSN(), dbs[2].DSN(), more)
 	spec, err := migrate.Decode("test.yaml", []byte(text), os.LookupEnv)
 	if err != nil {
 		t.Fatal(err)
 	}
 	found, s, err := preflight.Run(t.Context(), spec)
 	defer s.Close(context.Background())
-	if err != nil || !has(found, "sequence.keep") {
-		t.Errorf("findings %+v, %v", found, err)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return found
 }
 
 func has(found []migrate.Finding, id string) bool {

@@ -3,14 +3,22 @@ package preflight
 import (
 	"context"
 
+	"github.com/shardctl/shardctl/cutover"
+	"github.com/shardctl/shardctl/internal/postgres"
 	"github.com/shardctl/shardctl/migrate"
 )
 
+// insufficientPrivilege is the server's code for what a role may not do.
+const insufficientPrivilege = "42501"
+
 // sequences: continuing from the source's value on several databases hands out the
 // same numbers twice, unless the primary key holds the shard key.
-func sequences(_ context.Context, s *Survey) (found []migrate.Finding, err error) {
-	if s.Spec.Sequences != "keep" || len(s.Spec.Databases) == 1 {
+func sequences(ctx context.Context, s *Survey) (found []migrate.Finding, err error) {
+	if len(s.Spec.Databases) == 1 {
 		return nil, nil
+	}
+	if s.Spec.Sequences != "keep" {
+		return lanes(ctx, s)
 	}
 	for _, t := range s.Layout.Tables {
 		if t.Everywhere() || t.Key == nil {
@@ -27,4 +35,17 @@ func sequences(_ context.Context, s *Survey) (found []migrate.Finding, err error
 		}
 	}
 	return found, nil
+}
+
+// lanes: each begins past the source's value, further on for every writer, and steps over
+// the others' numbers. Where too few are left, a switch would be refused after all the work.
+func lanes(ctx context.Context, s *Survey) (found []migrate.Finding, err error) {
+	err = cutover.LaneRoom(ctx, s.Layout, s.Source)
+	if postgres.SQLState(err) == insufficientPrivilege {
+		return []migrate.Finding{blocking("privilege.sequence", "source", "the role may not read a sequence that a table draws from: "+err.Error())}, nil
+	}
+	if found = refusals(err); found != nil {
+		return found, nil
+	}
+	return nil, err
 }

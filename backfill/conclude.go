@@ -14,32 +14,51 @@ import (
 	"github.com/shardctl/shardctl/migrate"
 )
 
-// conclude builds keys, makes the copy durable, finishes the databases, and
-// moves the phase if nothing lacks anywhere.
-func (r *run) conclude(ctx context.Context) error {
+// conclude builds keys, makes the copy durable, finishes the named databases, and
+// moves the phase if nothing lacks anywhere. It gives the databases of this run that
+// have lost something meanwhile.
+func (r *run) conclude(ctx context.Context, names []string) (lost []string, err error) {
 	if err := r.buildAll(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(r.cfg.Workers)
-	for _, name := range r.cfg.Only {
+	for _, name := range names {
 		group.Go(func() error { return r.concludeOne(groupCtx, name) })
 	}
 	if err := group.Wait(); err != nil {
-		return err
+		return nil, err
 	}
-	return r.outages.persist(ctx, source, func() error { return r.setBackfilled(ctx) })
+	if lost, err = r.lost(ctx); err != nil || len(lost) > 0 {
+		return lost, err
+	}
+	return nil, r.outages.persist(ctx, source, func() error { return r.setBackfilled(ctx) })
 }
 
+// concludeOne finishes a database. One that has lost chunks it leaves for lost to find: an
+// error would end what is being built on the others.
 func (r *run) concludeOne(ctx context.Context, name string) error {
 	err := r.outages.persist(ctx, name, func() error {
+		if err := r.build(ctx, name); err != nil { // after a failover it may be held again
+			return err
+		}
 		if err := r.flush(ctx, name); err != nil {
 			return err
 		}
 		return r.finish(ctx, name)
 	})
-	if err != nil {
+	var missing int
+	lookErr := r.outages.persist(ctx, name, func() (err error) {
+		missing, err = r.missing(ctx, name)
 		return err
+	})
+	switch {
+	case lookErr == nil && missing > 0:
+		return nil // what Finish said of half a copy counts for nothing
+	case err != nil:
+		return err
+	case lookErr != nil:
+		return lookErr
 	}
 	return r.outages.persist(ctx, source, func() error { return r.markFinished(ctx, name) })
 }
@@ -59,16 +78,34 @@ func (r *run) flush(ctx context.Context, name string) error {
 	})
 }
 
-// setBackfilled moves the phase once every database has every chunk and what
-// follows the copy; other databases may be another run's.
+// lost gives the databases of this run that lack something in the end.
+func (r *run) lost(ctx context.Context) (names []string, err error) {
+	for _, name := range r.cfg.Only {
+		var lacks string
+		err := r.outages.persist(ctx, name, func() (err error) {
+			lacks, err = r.lacks(ctx, name)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if lacks != "" {
+			names = append(names, name)
+			r.events.emit(Event{Kind: EventLost, Database: name, Message: lacks})
+		}
+	}
+	return names, nil
+}
+
+// setBackfilled moves the phase if nothing lacks on the other databases either, which
+// may be another run's.
 func (r *run) setBackfilled(ctx context.Context) error {
 	for _, db := range r.cfg.Databases {
-		there, err := r.complete(ctx, db.Name)
-		if err != nil && !slices.Contains(r.cfg.Only, db.Name) {
-			return nil // out of reach, and not ours to finish
+		if slices.Contains(r.cfg.Only, db.Name) {
+			continue
 		}
-		if err != nil || !there {
-			return err
+		if lacks, err := r.lacks(ctx, db.Name); err != nil || lacks != "" {
+			return nil // also one that is out of reach is not ours to finish
 		}
 	}
 	return r.watch.with(ctx, func(conn *pgx.Conn) error {
@@ -82,18 +119,32 @@ func (r *run) setBackfilled(ctx context.Context) error {
 	})
 }
 
-func (r *run) complete(ctx context.Context, database string) (there bool, err error) {
-	err = r.databases[database].with(ctx, func(conn *pgx.Conn) error {
-		return r.watch.with(ctx, func(source *pgx.Conn) error {
-			lacks, err := Lacking(ctx, source, conn, r.cfg.migration(), database)
-			there = lacks == ""
-			return err
-		})
+// lacks says what a database's copy lacks; "" if it is whole.
+func (r *run) lacks(ctx context.Context, database string) (what string, err error) {
+	err = r.onBoth(ctx, database, func(source, conn *pgx.Conn) error {
+		what, err = Lacking(ctx, source, conn, r.cfg.migration(), database)
+		return err
+	})
+	return what, err
+}
+
+// missing counts the chunks that a database lacks.
+func (r *run) missing(ctx context.Context, database string) (n int, err error) {
+	err = r.onBoth(ctx, database, func(source, conn *pgx.Conn) error {
+		n, err = Missing(ctx, source, conn, r.cfg.migration())
+		return err
+	})
+	return n, err
+}
+
+func (r *run) onBoth(ctx context.Context, database string, look func(source, conn *pgx.Conn) error) error {
+	err := r.databases[database].with(ctx, func(conn *pgx.Conn) error {
+		return r.watch.with(ctx, func(source *pgx.Conn) error { return look(source, conn) })
 	})
 	if err != nil {
-		return false, fmt.Errorf("database %s: %w", database, err)
+		return fmt.Errorf("database %s: %w", database, err)
 	}
-	return there, nil
+	return nil
 }
 
 func (r *run) markFinished(ctx context.Context, database string) error {

@@ -45,6 +45,7 @@ const (
 	measureStale   = 5 * time.Second // older measurements count as none
 	lockWait       = 500 * time.Millisecond
 	chunkTries     = 10 // re-reads and conflicts before a chunk goes back to the queue
+	concludeTries  = 3  // ends at which a database has lost something before a person is asked
 
 	conflictWait = 100 * time.Millisecond // longer each time: 4.5 s in all, many ticks
 )

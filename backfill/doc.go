@@ -27,7 +27,9 @@
 // # Invariants
 //
 //   - A chunk is done for a database when that database's ledger has it, and for no
-//     other reason: the line is committed with the rows. The queue only remembers.
+//     other reason: the line is committed with the rows. The queue only remembers, and a
+//     database that fails over may lose lines at any time: they are read again in the end,
+//     behind all that follows the copy.
 //   - A plan's number is never used again. A relation that is rewritten gets a new
 //     plan; lines of the old one count for nothing.
 //   - A chunk writes only rows that its own note covers, and only under the same

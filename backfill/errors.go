@@ -3,6 +3,7 @@ package backfill
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/shardctl/shardctl/migrate"
 )
@@ -29,6 +30,13 @@ func ownedFailure(database, owner string) error {
 func columnsFailure(table string) error {
 	return migrate.Refuse("backfill.columns", table, "its columns have changed since the backfill began",
 		"undo the change and run the command again; or apply it on all sides, then run shardctl doctor --acknowledge-ddl")
+}
+
+// lostFailure is about databases that had lost something at the end of each try.
+func lostFailure(databases []string) error {
+	return migrate.Broken("backfill.lost", strings.Join(databases, ", "),
+		fmt.Sprintf("what was copied was gone again at the end, %d times: it has failed over to a standby that was behind, or was started anew", concludeTries),
+		"see that no standby that is behind takes its place, then run `shardctl backfill` again: it copies what is missing", nil)
 }
 
 func noKeyFailure(c Chunk) error {

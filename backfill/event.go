@@ -17,6 +17,7 @@ const (
 	EventWaiting     EventKind = "waiting"     // for catch-up, before what follows the copy
 	EventFinishing   EventKind = "finishing"   // indexes and constraints of a database
 	EventFinished    EventKind = "finished"    // a database has all of them
+	EventLost        EventKind = "lost"        // at the end a database lacks what it had; Message says what
 )
 
 // Event is something that an observer may show.

@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/shardctl/shardctl/internal/layout"
+	"github.com/shardctl/shardctl/internal/store"
 )
 
 // Control points of a run, for tests: see Signals.
@@ -24,4 +25,10 @@ func Growth(ctx context.Context, source *pgx.Conn, l *layout.Layout) (s Situatio
 	open := &session{open: func(context.Context) (*pgx.Conn, error) { return source, nil }}
 	err = growth(ctx, open, l.Spec.Migration, &s, logs(l))
 	return s, err
+}
+
+// Pending reports whether the logs hold an entry that a snapshot does not cover.
+func Pending(ctx context.Context, source *pgx.Conn, l *layout.Layout, snapshot string) (bool, error) {
+	lag, err := lagOf(ctx, source, pendingSQL(logs(l)), store.Position{Snapshot: snapshot}, l.Spec.Migration)
+	return lag > 0, err
 }

@@ -18,7 +18,8 @@ type Finisher interface {
 	Finish(ctx context.Context, database string) error
 }
 
-// finish lets a database catch up with the last chunk, and then finishes it.
+// finish lets a database catch up with the last chunk, and then finishes it, unless it has
+// lost chunks: keys are not to be judged by half a copy.
 func (r *run) finish(ctx context.Context, database string) error {
 	if r.cfg.Finisher == nil {
 		return nil
@@ -26,9 +27,11 @@ func (r *run) finish(ctx context.Context, database string) error {
 	if err := r.awaitTick(ctx, database); err != nil {
 		return err
 	}
+	if missing, err := r.missing(ctx, database); err != nil || missing > 0 {
+		return err
+	}
 	r.events.emit(Event{Kind: EventFinishing, Database: database})
-	err := r.cfg.Finisher.Finish(ctx, database)
-	if err != nil {
+	if err := r.cfg.Finisher.Finish(ctx, database); err != nil {
 		return fmt.Errorf("finish %s: %w", database, err)
 	}
 	r.events.emit(Event{Kind: EventFinished, Database: database})
@@ -37,7 +40,8 @@ func (r *run) finish(ctx context.Context, database string) error {
 
 // awaitTick waits until a database has applied a tick that is newer than every
 // chunk's snapshot, or lacks nothing that the logs hold. Before that, rows of
-// different snapshots stand side by side, and may break what is to be built.
+// different snapshots stand side by side, and may break what is to be built. An error,
+// as of a failover, is for the caller, who begins again with the keys.
 func (r *run) awaitTick(ctx context.Context, database string) error {
 	var after string
 	err := r.watch.with(ctx, func(conn *pgx.Conn) error {
@@ -49,9 +53,10 @@ func (r *run) awaitTick(ctx context.Context, database string) error {
 	shown := false
 	for {
 		there, err := r.caughtUp(ctx, database, after)
-		if err := r.outages.judge(ctx, database, err); err != nil {
+		if err != nil {
 			return err
 		}
+		r.outages.over(database)
 		if there {
 			return nil
 		}

@@ -149,7 +149,8 @@ func (f *fixture) state(t testing.TB) {
 	must(t, store.SetInstallLSN(ctx, f.conn, "m"))
 	for _, table := range f.l.Tables {
 		for segment := range logschema.Segments {
-			f.source.Exec(t, fmt.Sprintf(`CREATE TABLE shardctl.%s (seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, xid xid8 NOT NULL DEFAULT pg_current_xact_id())`,
+			f.source.Exec(t, fmt.Sprintf(`CREATE TABLE shardctl.%s (seq bigint GENERATED ALWAYS AS IDENTITY, xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
+				PRIMARY KEY (xid, seq)) WITH (autovacuum_enabled = off)`,
 				postgres.Ident(logschema.Log("m", table.No, segment))))
 		}
 	}

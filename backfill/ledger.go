@@ -96,10 +96,10 @@ func Unfinished(ctx context.Context, source postgres.Querier, migration string) 
 	return out, nil
 }
 
-// Reopen notes on the source, before a database is emptied, that it has to be copied and
-// finished again.
+// Reopen notes on the source that a database has to be copied and finished again: before it
+// is emptied, and where it has lost chunks.
 func Reopen(ctx context.Context, source postgres.Querier, migration, database string) error {
-	const sql = `UPDATE shardctl.backfill_mode SET finished_at = NULL WHERE migration = $1 AND database = $2`
+	const sql = `UPDATE shardctl.backfill_mode SET finished_at = NULL WHERE migration = $1 AND database = $2 AND finished_at IS NOT NULL`
 	if _, err := source.Exec(ctx, sql, migration, database); err != nil {
 		return fmt.Errorf("note that %s is to be copied anew: %w", database, err)
 	}
@@ -107,8 +107,9 @@ func Reopen(ctx context.Context, source postgres.Querier, migration, database st
 }
 
 // reconcile sets the queue right by what the databases' ledgers say: a chunk that
-// a database lacks is pending there, one that it has is not. It gives the number
-// of chunks that a database of this run lacks. Chunks that are being copied are
+// a database lacks is pending there, one that it has is not. A database that lacks any
+// is to be finished again: with chunks it may have lost what followed them. It gives the
+// number of chunks that a database of this run lacks. Chunks that are being copied are
 // left alone.
 func (q *queue) reconcile(ctx context.Context, ledgers map[string]map[chunkKey]bool) (lacking int, err error) {
 	err = q.with(ctx, func(conn *pgx.Conn) error {
@@ -126,6 +127,11 @@ func (q *queue) reconcile(ctx context.Context, ledgers map[string]map[chunkKey]b
 				}
 			}
 			lacking += len(lost)
+			if len(lost) > 0 {
+				if err := Reopen(ctx, conn, q.migration(), database); err != nil {
+					return err
+				}
+			}
 			if err := q.mark(ctx, conn, database, lost, kept); err != nil {
 				return fmt.Errorf("set the queue right: %w", err)
 			}

@@ -89,13 +89,19 @@ func inSchedule(clock, schedule string) bool {
 }
 
 // pendingSQL asks whether the source's logs hold an entry that a position does
-// not cover ($1 its snapshot), and how old that position is ($2 its marker).
+// not cover ($1 its snapshot), and how old that position is ($2 its marker). Entries
+// from its end on and those of transactions that were running are asked for apart, each
+// in the order of the index: logs are never analyzed, and all of one might be read.
 func pendingSQL(logs []string) string {
-	parts := make([]string, len(logs))
-	for i, log := range logs {
-		parts[i] = fmt.Sprintf("EXISTS (SELECT FROM %s WHERE xid >= pg_snapshot_xmax($1::text::pg_snapshot) OR xid IN (SELECT pg_snapshot_xip($1::text::pg_snapshot)))", log)
+	const behind = "xid >= pg_snapshot_xmax($1::text::pg_snapshot)"
+	const among = "xid = ANY (ARRAY(SELECT pg_snapshot_xip($1::text::pg_snapshot)))"
+	var parts []string
+	for _, log := range logs {
+		for _, condition := range []string{behind, among} {
+			parts = append(parts, fmt.Sprintf("(SELECT true FROM %s WHERE %s ORDER BY xid LIMIT 1)", log, condition))
+		}
 	}
-	return "SELECT " + strings.Join(parts, " OR ") +
+	return "SELECT coalesce(" + strings.Join(parts, " OR ") + ", false)" +
 		", coalesce(extract(epoch FROM clock_timestamp() - (SELECT at FROM shardctl.marker WHERE id = $2)), extract(epoch FROM clock_timestamp() - (SELECT min(created_at) FROM shardctl.migration WHERE name = $3)), 0)::float8"
 }
 

@@ -46,7 +46,7 @@ type Result struct {
 
 // Run copies what the databases lack, and finishes them. It may be repeated and
 // run by several processes at once. It moves the migration to backfilling, and to
-// backfilled once no database lacks anything.
+// backfilled once no database lacks anything. Without an error, none of Config.Only does.
 func Run(ctx context.Context, cfg Config) (Result, error) {
 	if err := cfg.complete(); err != nil {
 		return Result{}, err
@@ -64,23 +64,48 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	for lacking > 0 {
-		if err := r.copy(ctx); err != nil {
-			return Result{}, err
-		}
-		if lacking, err = r.reconcile(ctx); err != nil {
-			return Result{}, err
-		}
-		if lacking > 0 { // other processes have the rest
-			if err := sleep.For(ctx, othersEvery); err != nil {
-				return Result{}, err
-			}
-		}
-	}
-	if err := r.conclude(ctx); err != nil {
+	if err := r.copyAndConclude(ctx, lacking); err != nil {
 		return Result{}, err
 	}
 	return r.result(ctx)
+}
+
+// copyAndConclude ends when no database of this run lacks anything. One that fails over
+// while what follows the copy is made may lose chunks that it had: they are copied again.
+func (r *run) copyAndConclude(ctx context.Context, lacking int) error {
+	names := r.cfg.Only
+	for range concludeTries {
+		if err := r.copyAll(ctx, lacking); err != nil {
+			return err
+		}
+		lost, err := r.conclude(ctx, names)
+		if err != nil || len(lost) == 0 {
+			return err
+		}
+		names = lost
+		if lacking, err = r.reconcile(ctx); err != nil {
+			return err
+		}
+	}
+	return lostFailure(names)
+}
+
+// copyAll copies until no database of this run lacks a chunk.
+func (r *run) copyAll(ctx context.Context, lacking int) (err error) {
+	for lacking > 0 {
+		if err := r.copy(ctx); err != nil {
+			return err
+		}
+		if lacking, err = r.reconcile(ctx); err != nil {
+			return err
+		}
+		if lacking > 0 { // other processes have the rest
+			if err := sleep.For(ctx, othersEvery); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // othersEvery is how often a process that has nothing to copy looks again.
@@ -92,8 +117,8 @@ func (r *run) doneBefore(ctx context.Context, phase migrate.Phase) (bool, error)
 		return false, nil
 	}
 	for _, name := range r.cfg.Only {
-		there, err := r.complete(ctx, name)
-		if err != nil || !there {
+		lacks, err := r.lacks(ctx, name)
+		if err != nil || lacks != "" {
 			return false, err
 		}
 	}

@@ -19,6 +19,7 @@ func TestThrottle(t *testing.T) {
 		scenario{"CatchupThatLagsHoldsALiveRun", testCatchupThatLagsHoldsALiveRun},
 		scenario{"HeldTicksDoNotHoldAFastRun", testHeldTicksDoNotHoldAFastRun},
 		scenario{"WhatCannotBeMeasuredHolds", testWhatCannotBeMeasuredHolds},
+		scenario{"WhatCatchupLacksIsLookedUp", testWhatCatchupLacksIsLookedUp},
 		scenario{"RateIsKept", testRateIsKept},
 		scenario{"ProgressGoesOnlyUp", testProgressGoesOnlyUp},
 	)
@@ -105,6 +106,54 @@ func testWhatCannotBeMeasuredHolds(t *testing.T, p *pool) {
 	f.source.Exec(t, "ALTER TABLE shardctl.away RENAME TO m_log_1_0")
 	must(t, <-done)
 	f.check(t)
+}
+
+// What catch-up lacks is asked every second for each database: while one of them is
+// down the logs are large, and must not be read for it.
+func testWhatCatchupLacksIsLookedUp(t *testing.T, p *pool) {
+	f := p.fixture(t, blocks(10))
+	ctx := context.Background()
+	const entries, gap = 100_000, 50_000
+	f.source.Exec(t, "INSERT INTO shardctl.m_log_1_0 (xid) SELECT i::text::xid8 FROM generate_series(1, $1::int) i WHERE i <> $2::int", entries, gap)
+	f.source.Exec(t, "INSERT INTO shardctl.m_log_1_1 (xid) SELECT i::text::xid8 FROM generate_series(1, $1::int) i WHERE i <> $2::int", entries, gap)
+	for _, plan := range []string{"force_custom_plan", "force_generic_plan"} {
+		conn := connect(t, f.source, "source")
+		_, err := conn.Exec(ctx, "SET plan_cache_mode = "+plan)
+		must(t, err)
+		for _, c := range []struct {
+			snapshot string
+			pending  bool
+		}{
+			{"1:1:", true},
+			{"100001:100001:", false},
+			{"100000:100000:", true}, // its end itself
+			{"99999:99999:", true},   // one beyond
+			{"60000:100001:60000", true},
+			{"100000:100005:100000,100002", true},
+			{"50000:100001:50000", false}, // it was running, and wrote nothing
+			{"50000:100010:50000,100003,100004", false},
+			{"50000:100000:50000", true},
+		} {
+			_, err := conn.Exec(ctx, "BEGIN")
+			must(t, err)
+			pending, err := backfill.Pending(ctx, conn, f.l, c.snapshot)
+			must(t, err)
+			var covered bool
+			const all = `SELECT bool_and(pg_visible_in_snapshot(xid, $1::text::pg_snapshot)) FROM (TABLE shardctl.m_log_1_0 UNION ALL TABLE shardctl.m_log_1_1) e`
+			must(t, f.conn.QueryRow(ctx, all, c.snapshot).Scan(&covered))
+			if pending != c.pending || pending == covered {
+				t.Errorf("%s: beyond %s pending is %v, want %v, the server says %v", plan, c.snapshot, pending, c.pending, !covered)
+			}
+			var lookups, read int64
+			const effort = `SELECT sum(idx_scan)::bigint, sum(seq_tup_read + idx_tup_fetch)::bigint FROM pg_stat_xact_user_tables WHERE relname LIKE 'm\_log\_%'`
+			must(t, conn.QueryRow(ctx, effort).Scan(&lookups, &read))
+			if lookups == 0 || read > 10 {
+				t.Errorf("%s: beyond %s %d entries were read, with %d lookups", plan, c.snapshot, read, lookups)
+			}
+			_, err = conn.Exec(ctx, "ROLLBACK")
+			must(t, err)
+		}
+	}
 }
 
 func testRateIsKept(t *testing.T, p *pool) {

@@ -17,17 +17,21 @@ type Outcome string
 const (
 	Done      Outcome = "done"
 	Nothing   Outcome = "nothing" // it was done before
+	Planned   Outcome = "planned" // a dry run that nothing refused; nothing was done
 	Aborted   Outcome = "aborted"
 	Refused   Outcome = "refused"
 	Ambiguous Outcome = "ambiguous"
 )
+
+// NeedsWrite is the outcome of a step that a dry run must not take.
+const NeedsWrite = "not run: needs write"
 
 // Step is one step of an attempt.
 type Step struct {
 	Name    string    `json:"name"`
 	Started time.Time `json:"started"`
 	MS      float64   `json:"ms"`
-	Outcome string    `json:"outcome"` // "ok", "failed", "not run: needs write"
+	Outcome string    `json:"outcome"` // "ok", "failed", NeedsWrite
 	// Expected is how long it took the last time, in milliseconds, by the journal; of a dry
 	// run only, and nil where it was never taken.
 	Expected *float64 `json:"expected_ms,omitempty"`

@@ -41,19 +41,24 @@ that a database's ledger has is not copied again. It waits for a running catchup
   shardctl backfill --resume`, "4"),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			switch {
-			case o.Pause && o.Resume:
-				return migrate.Usage("usage.flag", "--pause, --resume", "only one of them can be given", "")
-			case o.Pause || o.Resume:
+			for _, flag := range []string{"pause", "resume"} {
+				if err := apart(cmd, flag, "it acts on all running backfills", "pause", "resume", "workers", "mode", "database"); err != nil {
+					return err
+				}
+			}
+			if o.Mode != "" && o.Mode != string(backfill.Live) && o.Mode != string(backfill.Fast) {
+				return migrate.Usage("usage.flag", "--mode", fmt.Sprintf("%q is neither live nor fast", o.Mode), "")
+			}
+			if o.Pause || o.Resume {
 				return a.holdBackfill(cmd.Context(), o.Pause)
 			}
 			return a.backfill(cmd.Context(), o)
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&o.Workers, "workers", 0, "chunks at a time (default: from the machine's processors)")
+	numberVar(f, &o.Workers, "workers", 1, mostWorkers, "chunks at a time (default: from the machine's processors)")
 	f.StringVar(&o.Mode, "mode", "", "live or fast (default: chosen for each database)")
-	f.StringSliceVar(&o.Databases, "database", nil, "only to the named databases (may be repeated; commas)")
+	namesVar(f, &o.Databases, "database", "only to the named databases (may be repeated; commas)")
 	f.BoolVar(&o.Pause, "pause", false, "stop all running backfills from taking chunks")
 	f.BoolVar(&o.Resume, "resume", false, "let them go on")
 	return cmd

@@ -28,11 +28,16 @@ process at a time; where it dies another one goes on from the stored positions.`
   shardctl catchup --once
   shardctl catchup --until-lag 1s`, "4", "5"),
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.catchup(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := apart(cmd, "once", "each says when to exit", "until-lag"); err != nil {
+				return err
+			}
+			return a.catchup(cmd.Context(), o)
+		},
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.Once, "once", false, "drain what is there now, then exit")
-	f.DurationVar(&o.UntilLag, "until-lag", 0, "exit when no database is further behind than this")
+	durationVar(f, &o.UntilLag, "until-lag", leastLag, longest, "exit when no database is further behind than this")
 	return cmd
 }
 

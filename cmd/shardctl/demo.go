@@ -17,7 +17,7 @@ import (
 )
 
 func newDemo(a *app) *cobra.Command {
-	var o demo.Options
+	o := demo.Options{Rows: 200_000, Shards: 8}
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Run the whole journey on throw-away servers under a live writer",
@@ -41,8 +41,8 @@ run in containers of docker or podman.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
-	f.IntVar(&o.Rows, "rows", 200_000, "rows to load")
-	f.IntVar(&o.Shards, "shards", 8, "logical shards")
+	numberVar(f, &o.Rows, "rows", 1000, mostRows, "rows to load")
+	numberVar(f, &o.Shards, "shards", 4, migrate.MaxShards, "logical shards")
 	f.BoolVar(&o.Keep, "keep", false, "leave servers, spec and ledger when it is over, and print where they are")
 	f.StringVar(&o.Sabotage, "sabotage", "", "damage one row at the end: lose, double or misplace")
 	f.StringVar(&o.Image, "image", "", "run the servers in containers of this image (default: server programs of this machine, else "+demo.DefaultImage+")")
@@ -52,9 +52,6 @@ run in containers of docker or podman.`,
 func (a *app) demo(ctx context.Context, o demo.Options) error {
 	if o.Sabotage != "" && !slices.Contains([]string{demo.Lose, demo.Double, demo.Misplace}, o.Sabotage) {
 		return migrate.Usage("usage.flag", "--sabotage", fmt.Sprintf("%q is none of lose, double, misplace", o.Sabotage), "")
-	}
-	if o.Rows < 1000 || o.Shards < 4 {
-		return migrate.Usage("usage.flag", "--rows, --shards", "a demo needs at least 1000 rows and 4 shards", "")
 	}
 	o.Run = a.inner
 	o.Phase = func(name string) { fmt.Fprintf(a.err, "==> %s\n", name) }

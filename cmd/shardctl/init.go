@@ -43,7 +43,7 @@ exists is replaced with --force only. Set SHARDCTL_SOURCE to keep the DSN out of
 	f := cmd.Flags()
 	f.StringVar(&o.Source, "source", "", "DSN of the source, read for this command only")
 	f.StringVar(&o.Key, "key", "", "the column that decides the shard (default: the one that most tables can use)")
-	f.StringSliceVar(&o.Schemas, "schema", nil, "only tables of this schema; repeats (default: all of the application's)")
+	namesVar(f, &o.Schemas, "schema", "only tables of this schema; repeats (default: all of the application's)")
 	f.BoolVar(&o.Force, "force", false, "replace the file if it exists")
 	return cmd
 }

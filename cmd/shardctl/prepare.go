@@ -41,7 +41,7 @@ seen: they are emptied, and copied by the next backfill. One that owns its shard
 			return a.prepare(cmd.Context())
 		},
 	}
-	cmd.Flags().StringSliceVar(&only, "database", nil, "start the named databases anew after a gap (may be repeated; commas)")
+	namesVar(cmd.Flags(), &only, "database", "start the named databases anew after a gap (may be repeated; commas)")
 	return cmd
 }
 

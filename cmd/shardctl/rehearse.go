@@ -36,7 +36,7 @@ spec has one.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.rehearse(cmd.Context(), rows) },
 	}
-	cmd.Flags().IntVar(&rows, "rows", 0, "rows to take of each table, with their parents; everywhere tables are taken whole")
+	numberVar(cmd.Flags(), &rows, "rows", 0, mostRows, "rows to take of each table, with their parents; everywhere tables are taken whole")
 	return cmd
 }
 
@@ -55,9 +55,6 @@ type rehearsedPhase struct {
 }
 
 func (a *app) rehearse(ctx context.Context, rows int) (err error) {
-	if rows < 0 {
-		return migrate.Usage("usage.flag", "--rows", "a number of rows is not negative", "")
-	}
 	spec, err := migrate.Load(a.File)
 	if err != nil {
 		return err

@@ -115,9 +115,7 @@ Every command can be killed at any moment and simply run again.`,
 	f.StringVar(&a.Pprof, "pprof", "", "serve Go's profiler on this address of this machine")
 	f.BoolVar(&a.Yes, "yes", false, "do not ask; needed off a terminal where a command asks")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.setUp(cmd) }
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return migrate.Usage("usage.flag", "", err.Error(), "see "+cmd.CommandPath()+" --help")
-	})
+	root.SetFlagErrorFunc(flagFailure)
 	for _, c := range commands(a) {
 		root.AddCommand(c)
 	}
@@ -129,14 +127,17 @@ Every command can be killed at any moment and simply run again.`,
 func (a *app) setUp(cmd *cobra.Command) error {
 	var errs []error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		name := "SHARDCTL_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		name := variableOf(f.Name)
 		value, set := os.LookupEnv(name)
 		if f.Changed || !set || f.Name == "help" {
 			return
 		}
 		if err := cmd.Flags().Set(f.Name, value); err != nil {
-			errs = append(errs, migrate.Usage("usage.environment", name, err.Error(), "correct or unset the variable"))
+			_, message := wording(err)
+			errs = append(errs, migrate.Usage("usage.environment", name, message, "correct or unset the variable"))
+			return
 		}
+		_ = cmd.Flags().SetAnnotation(f.Name, byVariable, []string{name}) // it exists
 	})
 	if a.Output != "text" && a.Output != "json" {
 		bad := a.Output

@@ -25,8 +25,8 @@ type switchOptions struct {
 
 func (o *switchOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringSliceVar(&o.Databases, "database", nil, "only the named databases (may be repeated; commas)")
-	f.DurationVar(&o.MaxPause, "max-pause", 0, "longest time that clients may wait (default: the spec's)")
+	namesVar(f, &o.Databases, "database", "only the named databases (may be repeated; commas)")
+	durationVar(f, &o.MaxPause, "max-pause", leastPause, mostPause, "longest time that clients may wait (default: the spec's)")
 	f.BoolVar(&o.DryRun, "dry-run", false, "list the gates and steps; change nothing")
 }
 
@@ -47,14 +47,17 @@ it was killed.`,
   shardctl cutover --extend 4h`, "4", "5", "6", "7"),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.Extend > 0 {
+			if err := apart(cmd, "extend", "it moves the end of the rollback window and nothing else", "database", "max-pause", "dry-run"); err != nil {
+				return err
+			}
+			if given(cmd, "extend") != "" {
 				return a.extend(cmd.Context(), o.Extend)
 			}
 			return a.turn(cmd.Context(), cutover.Forward, o)
 		},
 	}
 	o.addFlags(cmd)
-	cmd.Flags().DurationVar(&o.Extend, "extend", 0, "move the end of the rollback window by this much, and do nothing else")
+	durationVar(cmd.Flags(), &o.Extend, "extend", time.Second, longest, "move the end of the rollback window by this much, and do nothing else")
 	return cmd
 }
 
@@ -67,7 +70,8 @@ func newRollback(a *app) *cobra.Command {
 compares what is left, gives ownership back in one commit, flips the routers and releases
 them. If that cannot be done within --max-pause before the commit, the databases are
 opened again.`,
-			`  shardctl rollback --yes
+			`  shardctl rollback --dry-run
+  shardctl rollback --yes
   shardctl rollback --yes --database db0,db1
   shardctl rollback --yes -o json`, "4", "5", "6", "7"),
 		Args: noArgs,
@@ -103,7 +107,8 @@ func (a *app) turn(ctx context.Context, d cutover.Direction, o switchOptions) er
 		return err
 	}
 	if o.DryRun {
-		return s.dryRun(ctx, d, cfg)
+		report, err := cutover.DryRun(ctx, cfg, d)
+		return s.printReport(d, o, report, err)
 	}
 	if err := a.confirm(string(d), s.question(d, o.Databases)); err != nil {
 		return err
@@ -122,7 +127,7 @@ func (a *app) turn(ctx context.Context, d cutover.Direction, o switchOptions) er
 	if err != nil && report.Outcome == cutover.Refused {
 		err = whyStopped(ctx, held, err)
 	}
-	return s.printReport(d, report, err)
+	return s.printReport(d, o, report, err)
 }
 
 // whyStopped puts in the place of what a gate came upon, because its context had
@@ -173,12 +178,12 @@ func (s *session) knownDatabases(names []string) error {
 	return nil
 }
 
-func (s *session) printReport(d cutover.Direction, report cutover.Report, err error) error {
-	report.Next = s.nextAfter(d, report)
+func (s *session) printReport(d cutover.Direction, o switchOptions, report cutover.Report, err error) error {
+	report.Next = nextAfter(d, o, report)
 	if err != nil {
-		report.Next = "shardctl " + string(d)
+		report.Next = o.again(d)
 	}
-	if printErr := s.print(report, func(w io.Writer) { printReport(w, d, report) }); printErr != nil {
+	if printErr := s.print(report, func(w io.Writer) { printReport(w, d, o, report) }); printErr != nil {
 		return printErr
 	}
 	if err != nil && s.Output == "json" {
@@ -187,10 +192,10 @@ func (s *session) printReport(d cutover.Direction, report cutover.Report, err er
 	return err
 }
 
-func (s *session) nextAfter(d cutover.Direction, r cutover.Report) string {
+func nextAfter(d cutover.Direction, o switchOptions, r cutover.Report) string {
 	switch {
 	case r.Outcome != cutover.Done && r.Outcome != cutover.Nothing:
-		return "shardctl " + string(d)
+		return o.again(d)
 	case r.Phase == migrate.PartlyCutOver:
 		return "shardctl verify, then shardctl cutover for the rest; or shardctl rollback"
 	case d == cutover.Forward:
@@ -200,15 +205,41 @@ func (s *session) nextAfter(d cutover.Direction, r cutover.Report) string {
 	}
 }
 
-func printReport(w io.Writer, d cutover.Direction, r cutover.Report) {
+// again is the command itself, without --dry-run: one that was for some databases must not
+// be followed by one for all.
+func (o switchOptions) again(d cutover.Direction) string {
+	command := "shardctl " + string(d)
+	if len(o.Databases) > 0 {
+		command += " --database " + strings.Join(o.Databases, ",")
+	}
+	if o.MaxPause > 0 {
+		command += " --max-pause " + spell(o.MaxPause)
+	}
+	return command
+}
+
+func printReport(w io.Writer, d cutover.Direction, o switchOptions, r cutover.Report) {
 	if r.Outcome == cutover.Nothing {
-		fmt.Fprintln(w, "nothing to do")
+		fmt.Fprintln(w, nothingToDo)
 		return
 	}
+	unrun := 0
 	for _, s := range r.Steps {
-		fmt.Fprintf(w, "  %-22s %9.1f ms  %s%s\n", s.Name, s.MS, s.Outcome, lastTime(s))
+		took := fmt.Sprintf("%.1f ms", s.MS)
+		if s.Outcome == cutover.NeedsWrite {
+			unrun++
+			took = "-"
+		}
+		fmt.Fprintf(w, "  %-22s %12s  %s%s\n", s.Name, took, s.Outcome, lastTime(s))
 	}
-	fmt.Fprintf(w, "%s %s", d, r.Outcome)
+	switch {
+	case r.Outcome == cutover.Planned:
+		fmt.Fprintf(w, "dry run of %s: no gate refuses, %d steps need write and were not run, nothing was changed", d, unrun)
+	case o.DryRun:
+		fmt.Fprintf(w, "dry run of %s: %s, nothing was changed", d, r.Outcome)
+	default:
+		fmt.Fprintf(w, "%s %s", d, r.Outcome)
+	}
 	if r.Pause.Router != nil {
 		fmt.Fprintf(w, ", routers held for %.0f ms", *r.Pause.Router)
 	}

@@ -50,11 +50,6 @@ func (s *session) switchConfig(ctx context.Context, d cutover.Direction, only []
 	return cfg, closeParts, nil
 }
 
-func (s *session) dryRun(ctx context.Context, d cutover.Direction, cfg cutover.Config) error {
-	report, err := cutover.DryRun(ctx, cfg, d)
-	return s.printReport(d, report, err)
-}
-
 // wholeCopy asks a database's own ledger whether its copy is whole.
 type wholeCopy struct{ s *session }
 

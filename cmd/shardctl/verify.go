@@ -22,7 +22,7 @@ type verifyOptions struct {
 }
 
 func newVerify(a *app) *cobra.Command {
-	var o verifyOptions
+	o := verifyOptions{Samples: 1000}
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Compare the databases with the source, row by row",
@@ -35,11 +35,16 @@ pass proves that they are mended.`,
   shardctl verify --mode sample --samples 10000
   shardctl verify --repair --yes`, "3", "4", "5"),
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.verify(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if given(cmd, "samples") == "--samples" && o.Mode != string(verify.Sample) { // its variable may rest
+				return migrate.Usage("usage.flag", "--samples", "it says how large a sample is", "add --mode sample")
+			}
+			return a.verify(cmd.Context(), o)
+		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.Mode, "mode", string(verify.Full), "full or sample")
-	f.IntVar(&o.Samples, "samples", 1000, "with --mode sample: how many points of the key distribution")
+	numberVar(f, &o.Samples, "samples", 1, mostRows, "with --mode sample: how many points of the key distribution")
 	f.BoolVar(&o.Repair, "repair", false, "hand the keys of differences to the log")
 	return cmd
 }
@@ -47,9 +52,6 @@ pass proves that they are mended.`,
 func (a *app) verify(ctx context.Context, o verifyOptions) error {
 	if o.Mode != string(verify.Full) && o.Mode != string(verify.Sample) {
 		return migrate.Usage("usage.flag", "--mode", fmt.Sprintf("%q is neither full nor sample", o.Mode), "")
-	}
-	if o.Samples < 1 {
-		return migrate.Usage("usage.flag", "--samples", "at least one point is needed", "")
 	}
 	s, err := a.open(ctx, "verify")
 	if err != nil {

@@ -31,8 +31,8 @@ type Released struct {
 // Beside watches, from a host of its own, for windows whose command died together with the
 // watchdog beside it, as happens when their host is lost, and ends them as that watchdog
 // would: it raises the term, and undoes and releases, or finishes, as the source's owners
-// say. A window whose command lives is left alone until twice its max_pause and what a
-// finish may take are over. It runs until ctx ends.
+// say. Once it has looked, it waits for servers that cannot be reached. A window whose
+// command lives is left alone until twice its max_pause and what a finish may take are over. It runs until ctx ends.
 func Beside(ctx context.Context, cfg Config, tell func(Released)) error {
 	b := &besider{cfg: cfg, tell: tell}
 	defer func() {
@@ -40,9 +40,11 @@ func Beside(ctx context.Context, cfg Config, tell func(Released)) error {
 		postgres.CloseQuietly(ctx, b.source)
 	}()
 	for {
-		if err := b.look(ctx); err != nil && ctx.Err() == nil && !postgres.Transient(err) {
+		err := b.look(ctx)
+		if err != nil && ctx.Err() == nil && !(b.looked && postgres.Passing(err)) {
 			return err
 		}
+		b.looked = b.looked || err == nil
 		if err := sleep.For(ctx, besidePoll); err != nil {
 			return err
 		}
@@ -55,6 +57,7 @@ type besider struct {
 	tell   func(Released)
 	source *pgx.Conn // to look with while no switch is under way
 	w      *window   // of the switch that holds the routers
+	looked bool      // the source was there: its DSN is right
 	held   store.HeldWindow
 	opened time.Time // when that was seen
 	gone   time.Time // when its command was first seen to be gone; zero: it lives
@@ -84,7 +87,8 @@ func (b *besider) look(ctx context.Context) error {
 }
 
 // notice opens the sessions that an end would need as soon as a switch holds the routers:
-// the source may be lost next.
+// the source may be lost next. A database that was lost with the command's host is none of
+// them: the clients of the others are to be released all the same.
 func (b *besider) notice(ctx context.Context) error {
 	if b.source == nil || b.source.IsClosed() {
 		conn, err := postgres.Connect(ctx, b.cfg.Source, "watchdog")
@@ -99,7 +103,7 @@ func (b *besider) notice(ctx context.Context) error {
 	}
 	cfg := b.cfg
 	cfg.Only, cfg.MaxPause = held.Databases, max(held.MaxPause, cfg.MaxPause)
-	w, err := openAs(ctx, "watchdog", cfg, Direction(held.Command), &Report{})
+	w, err := openAs(ctx, "watchdog", cfg, Direction(held.Command), &Report{}, postgres.Passing)
 	if err != nil {
 		w.close(ctx)
 		return err

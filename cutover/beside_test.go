@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/cutover"
+	"github.com/shardctl/shardctl/internal/pgtest"
 	"github.com/shardctl/shardctl/internal/store"
 )
 
@@ -90,4 +91,72 @@ func (r *rig) lostInTheWindow(name string) (chan struct{}, *store.Lease) {
 	r.t.Cleanup(func() { <-ended })
 	<-inside
 	return goOn, lease
+}
+
+// TestAWatchdogOutlivesARestartOfTheSource: it looks again when the source is back.
+func TestAWatchdogOutlivesARestartOfTheSource(t *testing.T) {
+	t.Parallel()
+	c, dbs := pgtest.NewCluster(t, pgtest.ClusterOptions{}), pgtest.NewDatabases(t, 2)
+	r := newRigOn(t, c.NewDatabase(t), dbs[0], dbs[1])
+	l := &latch{Router: r.cfg.Routers[0]}
+	r.cfg.Routers[0] = l
+	released := r.beside()
+	pgtest.Eventually(t, 10*time.Second, func() bool {
+		return r.source.Value(t, "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE '%watchdog%'") == "1"
+	})
+	c.Stop(t, "immediate")
+	time.Sleep(time.Second) // it looks five times a second
+	c.Start(t)
+	command, lease := r.lostInTheWindow("cutover")
+	lease.Release(t.Context())
+	if end := <-released; end.Err != nil || l.held.Load() != 0 {
+		t.Errorf("%+v, held %d", end, l.held.Load())
+	}
+	close(command)
+}
+
+// TestADatabaseThatIsLostWithTheHost keeps nobody else waiting.
+func TestADatabaseThatIsLostWithTheHost(t *testing.T) {
+	t.Parallel()
+	c, dbs := pgtest.NewCluster(t, pgtest.ClusterOptions{}), pgtest.NewDatabases(t, 2)
+	r := newRigOn(t, dbs[0], dbs[1], c.NewDatabase(t))
+	l := &latch{Router: r.cfg.Routers[0]}
+	r.cfg.Routers[0] = l
+	command, lease := r.lostInTheWindow("cutover")
+	c.Stop(t, "immediate")
+	released := r.beside()
+	lease.Release(t.Context())
+	if end := <-released; end.Command != "cutover" || l.held.Load() != 0 {
+		t.Errorf("%+v, held %d", end, l.held.Load())
+	}
+	r.serving(true, false)
+	close(command)
+	c.Start(t)
+}
+
+// TestASourceThatIsLostWhileAWindowIsEnded: what it says of its owners cannot be asked any
+// more, and nobody is left held for that.
+func TestASourceThatIsLostWhileAWindowIsEnded(t *testing.T) {
+	t.Parallel()
+	c, dbs := pgtest.NewCluster(t, pgtest.ClusterOptions{}), pgtest.NewDatabases(t, 2)
+	r := newRigOn(t, c.NewDatabase(t), dbs[0], dbs[1])
+	l := &latch{Router: r.cfg.Routers[0]}
+	r.cfg.Routers[0] = l
+	released := r.beside()
+	command, lease := r.lostInTheWindow("cutover")
+	slow := dbs[0].Connect(t)
+	tx, err := slow.Begin(t.Context())
+	must(t, err)
+	_, err = tx.Exec(t.Context(), "LOCK TABLE shardctl.control IN EXCLUSIVE MODE") // the term is raised on the source first
+	must(t, err)
+	term := r.source.Value(t, "SELECT min(term) FROM shardctl.ownership")
+	lease.Release(t.Context())
+	pgtest.Eventually(t, 10*time.Second, func() bool { return r.source.Value(t, "SELECT min(term) FROM shardctl.ownership") != term })
+	c.Stop(t, "immediate")
+	if end := <-released; end.Err == nil || l.held.Load() != 0 {
+		t.Errorf("%+v, held %d", end, l.held.Load())
+	}
+	must(t, tx.Rollback(t.Context()))
+	close(command)
+	c.Start(t)
 }

@@ -3,6 +3,7 @@ package cutover
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -23,6 +24,9 @@ const (
 	// firstEpoch is as prepare writes it: nothing was ever switched.
 	firstEpoch = 1
 )
+
+// errUnasked says that the source could not be asked who owns the shards.
+var errUnasked = errors.New("the source cannot be asked who owns the shards")
 
 // endLast brings the last attempt to its end in the direction that its point of no
 // return says, if it and its watchdog were killed before: else clients would be
@@ -51,18 +55,29 @@ func (w *window) leads(ctx context.Context, owners []store.Ownership) bool {
 // or closed, every router flipped, read back and released. It is idempotent, and it
 // is all that follows a point of no return, in either direction. A database that
 // does not answer does not keep the others' clients waiting: it is asked again after
-// the routers were released.
+// the routers were released. Where a later term is in force, what is left to do and to
+// release is another's.
 func (w *window) finish(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
 	defer cancel()
+	began := time.Now()
 	w.reviveSource(ctx)
 	owners, err := store.LoadOwnership(ctx, w.side, w.cfg.migration())
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errUnasked, err)
+	}
+	if w.passed(owners) {
+		return errTakenOver
 	}
 	w.rec.report.Phase = phaseOf(owners)
 	opened := w.rec.always(ctx, "open", func(ctx context.Context) error { return w.openHeld(ctx, owners) })
+	if errors.Is(opened, store.ErrTerm) && w.takenOver(ctx) {
+		return opened
+	}
 	flipped := w.flip(ctx, owners)
+	if time.Since(began) > actTimeout && w.takenOver(ctx) { // this process was held up
+		return errTakenOver
+	}
 	released := w.rec.always(ctx, "resume", w.resume)
 	if opened != nil {
 		w.shutDoors(ctx)

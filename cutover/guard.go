@@ -73,7 +73,7 @@ func (w *window) disarm(ctx context.Context) error {
 // in the middle of acting.
 func Guard(ctx context.Context, cfg Config, d Direction, in io.Reader, out io.Writer) (acted bool, err error) {
 	report := Report{}
-	w, err := openAs(ctx, "watchdog", cfg, d, &report)
+	w, err := openAs(ctx, "watchdog", cfg, d, &report, nil)
 	defer w.close(ctx)
 	if err != nil {
 		return false, err
@@ -144,7 +144,9 @@ func (w *window) act(ctx context.Context, d Direction, backends Backends) error 
 	}
 	if err == nil {
 		w.paused = time.Now()
-		return errors.Join(doors, w.finish(ctx))
+		if err = w.finish(ctx); !errors.Is(err, errUnasked) {
+			return errors.Join(doors, err)
+		}
 	}
 	if d == Forward {
 		// The source cannot be asked, so nothing of the databases is touched: they stay closed.
@@ -218,6 +220,9 @@ func (w *window) releaseBack(ctx context.Context) error {
 		return store.RaiseControlTerm(ctx, conn, w.cfg.migration(), c.Term+1)
 	})
 	for _, name := range w.cfg.databaseNames() {
+		if w.databases[name] == nil {
+			continue // err says so
+		}
 		shut, lookErr := w.tables.closed(bounded, w.databases[name], name)
 		if err = errors.Join(err, lookErr); shut {
 			closed++

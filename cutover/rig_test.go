@@ -81,7 +81,12 @@ func (whole) Whole(context.Context, string) error { return nil }
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	dbs := pgtest.NewDatabases(t, 3)
-	r := &rig{t: t, source: dbs[0], db0: dbs[1], db1: dbs[2], verdict: &verdict{}}
+	return newRigOn(t, dbs[0], dbs[1], dbs[2])
+}
+
+func newRigOn(t *testing.T, source, db0, db1 *pgtest.Database) *rig {
+	t.Helper()
+	r := &rig{t: t, source: source, db0: db0, db1: db1, verdict: &verdict{}}
 	r.source.Exec(t, "CREATE TABLE item (id bigserial PRIMARY KEY, owner int NOT NULL, body text)")
 	r.spec = fmt.Sprintf("version: 1\nmigration: m\nsource: {dsn: %q}\ndatabases:\n  db0: {dsn: %q}\n  db1: {dsn: %q}\nshards: {count: 4, schema: \"s_%%d\", hash: postgres, placement: {db0: 0-1, db1: 2-3}}\ntables:\n  - {name: item, key: owner}\ntopology:\n  - {driver: file, path: %q}\n",
 		r.source.DSN(), r.db0.DSN(), r.db1.DSN(), filepath.Join(t.TempDir(), "topology.json"))

@@ -54,8 +54,9 @@ func (c Config) subject(d Direction, owners []store.Ownership) (moving, rest []p
 }
 
 // connectDatabases opens a session to each database that the switch moves. The others
-// are looked at where they answer: one that is down does not concern it.
-func (w *window) connectDatabases(ctx context.Context, owners []store.Ownership) error {
+// are looked at where they answer: one that is down does not concern it. Errors that are
+// spared leave a database without a session.
+func (w *window) connectDatabases(ctx context.Context, owners []store.Ownership, spared func(error) bool) error {
 	moving, rest := w.cfg.subject(w.command, owners)
 	all := slices.Concat(moving, rest)
 	conns := make([]*pgx.Conn, len(all))
@@ -86,20 +87,22 @@ func (w *window) connectDatabases(ctx context.Context, owners []store.Ownership)
 		}
 	}
 	w.cfg.Databases = moving
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err != nil && spared != nil && spared(err) })
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	return w.checkMembers(ctx)
+	answering := slices.DeleteFunc(w.cfg.databaseNames(), func(name string) bool { return w.databases[name] == nil })
+	return w.checkMembers(ctx, answering)
 }
 
 // checkMembers refuses a DSN behind which there is another database than the one that
 // prepare made, or one without its state.
-func (w *window) checkMembers(ctx context.Context) error {
+func (w *window) checkMembers(ctx context.Context, names []string) error {
 	noted, err := store.Members(ctx, w.side, w.cfg.migration())
 	if err != nil {
 		return err
 	}
-	return w.each(ctx, func(ctx context.Context, name string, conn *pgx.Conn) error {
+	return w.eachOf(ctx, names, func(ctx context.Context, name string, conn *pgx.Conn) error {
 		id, err := postgres.ReadIdentity(ctx, conn)
 		if err != nil {
 			return err

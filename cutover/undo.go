@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -92,12 +94,15 @@ func (w *window) revive(ctx context.Context) {
 	defer cancel()
 	w.reviveSource(ctx)
 	anew := make([]*pgx.Conn, len(w.cfg.Databases))
-	_ = w.each(ctx, func(ctx context.Context, name string, conn *pgx.Conn) (err error) {
-		if i := w.place(name); !answers(ctx, conn) {
-			anew[i], err = postgres.Connect(ctx, w.cfg.Databases[i], w.name)
-		}
-		return err
-	})
+	var wait sync.WaitGroup
+	for i, t := range w.cfg.Databases {
+		wait.Go(func() {
+			if !answers(ctx, w.databases[t.Name]) {
+				anew[i], _ = postgres.Connect(ctx, t, w.name)
+			}
+		})
+	}
+	wait.Wait()
 	for i, conn := range anew {
 		if conn != nil {
 			w.databases[w.cfg.Databases[i].Name] = conn
@@ -119,22 +124,19 @@ func (w *window) reviveSource(ctx context.Context) {
 // answers reports whether a session is alive. One that the server has ended is not
 // known to be closed before it is used.
 func answers(ctx context.Context, conn *pgx.Conn) bool {
-	return !conn.IsClosed() && conn.Ping(ctx) == nil
+	return conn != nil && !conn.IsClosed() && conn.Ping(ctx) == nil
 }
 
 // takenOver reports whether the source says that a later term is in force. A source
 // that cannot be asked says nothing.
 func (w *window) takenOver(ctx context.Context) bool {
 	owners, err := store.LoadOwnership(ctx, w.side, w.cfg.migration())
-	if err != nil {
-		return false
-	}
-	for _, o := range owners {
-		if o.Term > w.term {
-			return true
-		}
-	}
-	return false
+	return err == nil && w.passed(owners)
+}
+
+// passed reports whether a later term than ours is in force.
+func (w *window) passed(owners []store.Ownership) bool {
+	return slices.ContainsFunc(owners, func(o store.Ownership) bool { return o.Term > w.term })
 }
 
 // agreeWait is how long a process that was overtaken waits for the other one's work.
@@ -214,7 +216,7 @@ func (w *window) carriedOut(ctx context.Context, s standing, epoch int64) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, heldTimeout)
 	defer cancel()
-	return s.epoch == epoch && w.leads(ctx, s.owners) && w.resume(ctx) == nil
+	return s.epoch == epoch && w.leads(ctx, s.owners) && w.letGo(ctx) == nil
 }
 
 // unfinished is the failure of a switch that was committed and could not be carried

@@ -41,11 +41,12 @@ type window struct {
 // openWindow opens the sessions, and finds what the switch moves: cfg.Databases is that
 // from then on. The caller closes it.
 func openWindow(ctx context.Context, cfg Config, command Direction, report *Report) (*window, error) {
-	return openAs(ctx, string(command), cfg, command, report)
+	return openAs(ctx, string(command), cfg, command, report, nil)
 }
 
-// openAs is openWindow with the name that the servers see of the sessions.
-func openAs(ctx context.Context, name string, cfg Config, command Direction, report *Report) (*window, error) {
+// openAs is openWindow with the name that the servers see of the sessions. It does without
+// the databases that fail with what spared, if it is not nil, says yes to.
+func openAs(ctx context.Context, name string, cfg Config, command Direction, report *Report, spared func(error) bool) (*window, error) {
 	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
 	defer cancel()
 	w := &window{cfg: cfg, command: command, name: name, tables: newTables(cfg.Layout), databases: map[string]*pgx.Conn{}}
@@ -60,7 +61,7 @@ func openAs(ctx context.Context, name string, cfg Config, command Direction, rep
 	if err != nil {
 		return w, err
 	}
-	if err := w.connectDatabases(ctx, owners); err != nil {
+	if err := w.connectDatabases(ctx, owners, spared); err != nil {
 		return w, err
 	}
 	report.Databases = w.cfg.databaseNames()
@@ -78,6 +79,9 @@ func (w *window) close(ctx context.Context) {
 	}
 }
 
+// errNoSession says that a database could not be reached when the window was opened.
+var errNoSession = errors.New("the database cannot be reached")
+
 // each runs fn for every database that the switch moves, at once, and joins the errors.
 func (w *window) each(ctx context.Context, fn func(ctx context.Context, name string, conn *pgx.Conn) error) error {
 	return w.eachOf(ctx, w.cfg.databaseNames(), fn)
@@ -88,7 +92,11 @@ func (w *window) eachOf(ctx context.Context, names []string, fn func(ctx context
 	errs := make([]error, len(names))
 	for i, name := range names {
 		g.Go(func() error {
-			errs[i] = migrate.At(name, fn(ctx, name, w.databases[name]))
+			err := errNoSession
+			if conn := w.databases[name]; conn != nil {
+				err = fn(ctx, name, conn)
+			}
+			errs[i] = migrate.At(name, err)
 			return nil
 		})
 	}

@@ -64,4 +64,32 @@ var restartGuards = []guard{
 		old:  "if !l.first {", new: "if false {",
 		pkg: "verify", test: "TestARoundUnderWayDoesNotReviveAChainThatWasEnded",
 	},
+	{
+		name: "the watchdog of another host waits for servers that cannot be reached",
+		why:  "a restart of the source would end it, and a window whose host is lost stay held",
+		file: "cutover/beside.go",
+		old:  "!(b.looked && postgres.Passing(err))", new: "!postgres.Transient(err)",
+		pkg: "cutover", test: "TestAWatchdogOutlivesARestartOfTheSource",
+	},
+	{
+		name: "the watchdog of another host does without a database that is lost",
+		why:  "it would end, or wait, while the clients of all others are held",
+		file: "cutover/beside.go",
+		old:  "&Report{}, postgres.Passing)", new: "&Report{}, nil)",
+		pkg: "cutover", test: "TestADatabaseThatIsLostWithTheHost",
+	},
+	{
+		name: "a source that is lost while a window is ended leaves nobody held",
+		why:  "clients would be held until it is back, and no command could release them",
+		file: "cutover/guard.go",
+		old:  "!errors.Is(err, errUnasked)", new: "true",
+		pkg: "cutover", test: "TestASourceThatIsLostWhileAWindowIsEnded",
+	},
+	{
+		name: "who was overtaken after its commit releases nobody",
+		why:  "clients of another command's window would meet closed sides",
+		file: "cutover/undo.go",
+		old:  "return o.Term > w.term", new: "return false && o.Term > w.term",
+		pkg: "cutover", test: "TestAProcessThatWasOvertakenAfterItsCommitReleasesNobody",
+	},
 }

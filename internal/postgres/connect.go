@@ -136,6 +136,12 @@ func pin(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
+// connectFailed is the code where no server answered, connectRefused where one said no.
+const (
+	connectFailed  = "connect.failed"
+	connectRefused = "connect.refused"
+)
+
 // connectFailure says where and why, without the connection string.
 func connectFailure(t Target, cfg *pgx.ConnConfig, err error) error {
 	if ctxErr := contextCause(err); ctxErr != nil {
@@ -148,7 +154,7 @@ func connectFailure(t Target, cfg *pgx.ConnConfig, err error) error {
 		if pgErr.Code == "53300" {
 			hint = "raise max_connections or end idle sessions"
 		}
-		return migrate.Broken("connect.refused", where, "the server refused the connection", hint, pgErr)
+		return migrate.Broken(connectRefused, where, "the server refused the connection", hint, pgErr)
 	}
 	reason := strings.ReplaceAll(err.Error(), cfg.Password, "***")
 	if cfg.Password == "" {
@@ -157,7 +163,7 @@ func connectFailure(t Target, cfg *pgx.ConnConfig, err error) error {
 	if i := strings.LastIndex(reason, "): "); strings.HasPrefix(reason, "failed to connect to `") && i >= 0 {
 		reason = reason[i+3:]
 	}
-	return migrate.Broken("connect.failed", where, "cannot connect", "is the server up and reachable from this host?", errors.New(reason))
+	return migrate.Broken(connectFailed, where, "cannot connect", "is the server up and reachable from this host?", errors.New(reason))
 }
 
 func contextCause(err error) error {

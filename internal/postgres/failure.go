@@ -7,6 +7,8 @@ import (
 	"net"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/shardctl/shardctl/migrate"
 )
 
 // SQLState is the SQLSTATE of a server's error, or "".
@@ -35,6 +37,19 @@ func Transient(err error) bool {
 		return true
 	}
 	return false
+}
+
+// Passing is Transient for errors of Connect too: a server that cannot be reached may be
+// there again.
+func Passing(err error) bool {
+	if Transient(err) {
+		return true
+	}
+	var f *migrate.Failure
+	if !errors.As(err, &f) {
+		return false
+	}
+	return f.Code == connectFailed || f.Code == connectRefused && Transient(f.Err)
 }
 
 // broken reports whether the connection itself failed.

@@ -16,11 +16,14 @@ const (
 	defaultRollbackWindow = 4 * time.Hour
 )
 
+// What durations may be, in the spec and in flags.
 const (
-	// longest bounds durations to what no one means to exceed: a slip of the unit.
-	longest = 366 * 24 * time.Hour
-	// longestPause is far past any pause that clients sit out.
-	longestPause = time.Hour
+	// LongestDuration is what no one means to exceed: a slip of the unit.
+	LongestDuration = 366 * 24 * time.Hour
+	// LeastPause is a server's shortest timeout: less is none.
+	LeastPause = time.Millisecond
+	// LongestPause is far past any pause that clients sit out.
+	LongestPause = time.Hour
 )
 
 // settings reads the sections that bound the work; all of them are optional.
@@ -72,10 +75,10 @@ func (d *decoder) capture(n node, c *Capture) {
 func (d *decoder) throttle(n node, t *Throttle) {
 	m := d.mapping(n)
 	if n, ok := m.optional("max_replica_lag"); ok {
-		d.duration(n, 0, longest, &t.MaxReplicaLag)
+		d.duration(n, 0, LongestDuration, &t.MaxReplicaLag)
 	}
 	if n, ok := m.optional("max_catchup_lag"); ok {
-		d.duration(n, 0, longest, &t.MaxCatchupLag)
+		d.duration(n, 0, LongestDuration, &t.MaxCatchupLag)
 	}
 	if n, ok := m.optional("max_source_active"); ok {
 		d.integer(n, 0, math.MaxInt32, &t.MaxSourceActive)
@@ -108,13 +111,13 @@ func (d *decoder) schedule(n node, into *string) {
 func (d *decoder) cutover(n node, c *CutoverSettings) {
 	m := d.mapping(n)
 	if n, ok := m.optional("max_pause"); ok {
-		d.duration(n, time.Millisecond, longestPause, &c.MaxPause)
+		d.duration(n, LeastPause, LongestPause, &c.MaxPause)
 	}
 	if n, ok := m.optional("verify_max_age"); ok {
-		d.duration(n, time.Second, longest, &c.VerifyMaxAge)
+		d.duration(n, time.Second, LongestDuration, &c.VerifyMaxAge)
 	}
 	if n, ok := m.optional("rollback_window"); ok {
-		d.duration(n, 0, longest, &c.RollbackWindow)
+		d.duration(n, 0, LongestDuration, &c.RollbackWindow)
 	}
 	m.done()
 }

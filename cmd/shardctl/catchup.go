@@ -37,7 +37,7 @@ process at a time; where it dies another one goes on from the stored positions.`
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.Once, "once", false, "drain what is there now, then exit")
-	durationVar(f, &o.UntilLag, "until-lag", leastLag, longest, "exit when no database is further behind than this")
+	durationVar(f, &o.UntilLag, "until-lag", leastLag, migrate.LongestDuration, "exit when no database is further behind than this")
 	return cmd
 }
 

@@ -19,11 +19,6 @@ import (
 // What flags may be. A value outside is a slip of the unit or of a script, and must not be
 // taken for one that was not given.
 const (
-	// leastPause and mostPause are the spec's for max_pause. A server's timeout of less than
-	// a millisecond is none.
-	leastPause, mostPause = time.Millisecond, time.Hour
-	// longest is the spec's, for durations that nothing else bounds.
-	longest = 366 * 24 * time.Hour
 	// leastLag is what an idle catchup can reach: it looks every 20 to 200 ms.
 	leastLag = 100 * time.Millisecond
 	// mostWorkers is far past what a source has connections for.

@@ -129,7 +129,7 @@ func TestFlagsThatDoNotGoTogether(t *testing.T) {
 func TestMaxPauseIsHeldToTheSpecsRange(t *testing.T) {
 	t.Parallel()
 	for pause, fine := range map[time.Duration]bool{
-		leastPause: true, leastPause - 1: false, mostPause: true, mostPause + 1: false,
+		migrate.LeastPause: true, migrate.LeastPause - 1: false, migrate.LongestPause: true, migrate.LongestPause + 1: false,
 	} {
 		text := fmt.Sprintf(`version: 1
 migration: m

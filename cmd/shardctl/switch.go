@@ -26,7 +26,7 @@ type switchOptions struct {
 func (o *switchOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	namesVar(f, &o.Databases, "database", "only the named databases (may be repeated; commas)")
-	durationVar(f, &o.MaxPause, "max-pause", leastPause, mostPause, "longest time that clients may wait (default: the spec's)")
+	durationVar(f, &o.MaxPause, "max-pause", migrate.LeastPause, migrate.LongestPause, "longest time that clients may wait (default: the spec's)")
 	f.BoolVar(&o.DryRun, "dry-run", false, "list the gates and steps; change nothing")
 }
 
@@ -57,7 +57,7 @@ it was killed.`,
 		},
 	}
 	o.addFlags(cmd)
-	durationVar(cmd.Flags(), &o.Extend, "extend", time.Second, longest, "move the end of the rollback window by this much, and do nothing else")
+	durationVar(cmd.Flags(), &o.Extend, "extend", time.Second, migrate.LongestDuration, "move the end of the rollback window by this much, and do nothing else")
 	return cmd
 }
 

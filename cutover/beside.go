@@ -31,8 +31,8 @@ type Released struct {
 // Beside watches, from a host of its own, for windows whose command died together with the
 // watchdog beside it, as happens when their host is lost, and ends them as that watchdog
 // would: it raises the term, and undoes and releases, or finishes, as the source's owners
-// say. Once it has looked, it waits for servers that cannot be reached. A window whose
-// command lives is left alone until twice its max_pause and what a finish may take are over. It runs until ctx ends.
+// say. It waits for servers that cannot be reached. A window whose command lives is left
+// alone until twice its max_pause and what a finish may take are over. It runs until ctx ends.
 func Beside(ctx context.Context, cfg Config, tell func(Released)) error {
 	b := &besider{cfg: cfg, tell: tell}
 	defer func() {
@@ -40,11 +40,9 @@ func Beside(ctx context.Context, cfg Config, tell func(Released)) error {
 		postgres.CloseQuietly(ctx, b.source)
 	}()
 	for {
-		err := b.look(ctx)
-		if err != nil && ctx.Err() == nil && !(b.looked && postgres.Passing(err)) {
+		if err := b.look(ctx); err != nil && ctx.Err() == nil && !postgres.Passing(err) {
 			return err
 		}
-		b.looked = b.looked || err == nil
 		if err := sleep.For(ctx, besidePoll); err != nil {
 			return err
 		}
@@ -57,7 +55,6 @@ type besider struct {
 	tell   func(Released)
 	source *pgx.Conn // to look with while no switch is under way
 	w      *window   // of the switch that holds the routers
-	looked bool      // the source was there: its DSN is right
 	held   store.HeldWindow
 	opened time.Time // when that was seen
 	gone   time.Time // when its command was first seen to be gone; zero: it lives
@@ -68,7 +65,7 @@ func (b *besider) look(ctx context.Context) error {
 	if b.w == nil {
 		return b.notice(ctx)
 	}
-	held, err := store.Held(ctx, b.w.side, b.cfg.migration())
+	held, err := b.holding(ctx, b.w.side)
 	if err == nil && held.Attempt != b.held.Attempt {
 		b.leave(ctx) // it is over, or another one has begun
 		return nil
@@ -80,37 +77,53 @@ func (b *besider) look(ctx context.Context) error {
 		return nil
 	}
 	end := Released{Command: b.held.Command, Databases: b.held.Databases, Held: time.Since(b.opened)}
-	end.Err = b.w.act(ctx, Direction(b.held.Command), Backends{})
+	end.Err = b.w.act(ctx, Direction(b.held.Command), Backends{Attempt: b.held.Attempt})
 	b.tell(end)
 	b.leave(ctx)
 	return nil
 }
 
 // notice opens the sessions that an end would need as soon as a switch holds the routers:
-// the source may be lost next. A database that was lost with the command's host is none of
-// them: the clients of the others are to be released all the same.
+// the source may be lost next. A database may have been lost with the command: it is done
+// without, as it is where that happens later.
 func (b *besider) notice(ctx context.Context) error {
-	if b.source == nil || b.source.IsClosed() {
-		conn, err := postgres.Connect(ctx, b.cfg.Source, "watchdog")
-		if err != nil {
-			return err
-		}
-		b.source = conn
+	if err := b.connect(ctx); err != nil {
+		return err
 	}
-	held, err := store.Held(ctx, b.source, b.cfg.migration())
+	held, err := b.holding(ctx, b.source)
 	if err != nil || held.Command == "" {
 		return err
 	}
 	cfg := b.cfg
 	cfg.Only, cfg.MaxPause = held.Databases, max(held.MaxPause, cfg.MaxPause)
-	w, err := openAs(ctx, "watchdog", cfg, Direction(held.Command), &Report{}, postgres.Passing)
-	if err != nil {
+	w := newWindow("watchdog", cfg, Direction(held.Command))
+	w.lenient = true
+	if err := w.open(ctx, &Report{}); err != nil {
 		w.close(ctx)
 		return err
 	}
 	w.rec.journal = store.NewJournal(cfg.migration(), "watchdog")
 	b.w, b.held, b.opened, b.gone = w, held, time.Now(), time.Time{}
 	return nil
+}
+
+// connect opens the session to look with, where it is broken.
+func (b *besider) connect(ctx context.Context) (err error) {
+	if b.source != nil && !b.source.IsClosed() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, actTimeout)
+	defer cancel()
+	b.source, err = postgres.Connect(ctx, b.cfg.Source, "watchdog")
+	return err
+}
+
+// holding reads who holds the routers. A source that does not answer is not waited for:
+// its window is due all the same.
+func (b *besider) holding(ctx context.Context, q postgres.Querier) (store.HeldWindow, error) {
+	ctx, cancel := context.WithTimeout(ctx, actTimeout)
+	defer cancel()
+	return store.Held(ctx, q, b.cfg.migration())
 }
 
 // due reports whether the window has to be ended now.
@@ -121,6 +134,8 @@ func (b *besider) due(ctx context.Context, lookErr error) bool {
 	if lookErr != nil { // whether the command lives cannot be asked
 		return time.Since(b.opened) > b.w.cfg.MaxPause+besideGrace
 	}
+	ctx, cancel := context.WithTimeout(ctx, actTimeout)
+	defer cancel()
 	_, err := store.Holder(ctx, b.w.side, b.cfg.migration(), store.Operator)
 	if !errors.Is(err, store.ErrNotFound) {
 		b.gone = time.Time{}

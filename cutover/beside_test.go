@@ -3,12 +3,17 @@ package cutover_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/shardctl/shardctl/cutover"
 	"github.com/shardctl/shardctl/internal/pgtest"
 	"github.com/shardctl/shardctl/internal/store"
+	"github.com/shardctl/shardctl/migrate"
 )
 
 // TestAWindowWhoseHostWasLostIsEnded from another host: neither the command nor the
@@ -109,8 +114,13 @@ func TestAWatchdogOutlivesARestartOfTheSource(t *testing.T) {
 	c.Start(t)
 	command, lease := r.lostInTheWindow("cutover")
 	lease.Release(t.Context())
-	if end := <-released; end.Err != nil || l.held.Load() != 0 {
-		t.Errorf("%+v, held %d", end, l.held.Load())
+	select {
+	case end := <-released:
+		if end.Err != nil || l.held.Load() != 0 {
+			t.Errorf("%+v, held %d", end, l.held.Load())
+		}
+	case <-time.After(15 * time.Second):
+		t.Error("nobody was released")
 	}
 	close(command)
 }
@@ -159,4 +169,35 @@ func TestASourceThatIsLostWhileAWindowIsEnded(t *testing.T) {
 	must(t, tx.Rollback(t.Context()))
 	close(command)
 	c.Start(t)
+}
+
+// TestADatabaseThatDoesNotAnswerTheWatchdog is not waited for, whether it refuses or is silent.
+func TestADatabaseThatDoesNotAnswerTheWatchdog(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes the connection, nobody speaks
+	must(t, err)
+	t.Cleanup(func() { _ = silent.Close() })
+	for name, port := range map[string]int{"it refuses": 1, "it is silent": silent.Addr().(*net.TCPAddr).Port} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			l := &latch{Router: r.cfg.Routers[0]}
+			r.cfg.Routers[0] = l
+			command, lease := r.lostInTheWindow("cutover")
+			lease.Release(t.Context())
+			good := r.cfg.Databases
+			r.cfg.Databases = slices.Clone(good)
+			r.cfg.Databases[1].DSN = migrate.Secret(fmt.Sprintf("host=127.0.0.1 port=%d dbname=x", port))
+			select {
+			case end := <-r.beside():
+				if end.Command != "cutover" || !strings.Contains(fmt.Sprint(end.Err), "db1") || l.held.Load() == 1 {
+					t.Errorf("%+v, clients held: %d", end, l.held.Load())
+				}
+			case <-time.After(30 * time.Second): // its window is 20 s
+				t.Error("nobody was released")
+			}
+			r.serving(true, false)
+			close(command)
+		})
+	}
 }

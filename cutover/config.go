@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/shardctl/shardctl/internal/layout"
 	"github.com/shardctl/shardctl/internal/postgres"
 	"github.com/shardctl/shardctl/internal/topology"
@@ -67,8 +69,9 @@ type Watch struct {
 
 // Backends are the sessions by which a command could still change something.
 type Backends struct {
-	Source []postgres.Backend          `json:"source"`
-	Doors  map[string]postgres.Backend `json:"doors"` // by database
+	Attempt uuid.UUID                   `json:"attempt"` // whose they are
+	Source  []postgres.Backend          `json:"source"`
+	Doors   map[string]postgres.Backend `json:"doors"` // by database
 }
 
 // Watchdog guards one window.

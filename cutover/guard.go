@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/shardctl/shardctl/internal/postgres"
@@ -46,7 +48,7 @@ func (w *window) arm(ctx context.Context, d Direction, lock postgres.Backend) er
 		if w.guard, err = w.cfg.Watchdog(ctx, Watch{Direction: d, Databases: w.cfg.databaseNames(), Deadline: w.cfg.MaxPause}); err != nil {
 			return err
 		}
-		guarded := Backends{Source: []postgres.Backend{lock, side}, Doors: map[string]postgres.Backend{}}
+		guarded := Backends{Attempt: w.rec.journal.Attempt, Source: []postgres.Backend{lock, side}, Doors: map[string]postgres.Backend{}}
 		for name, d := range w.doors {
 			guarded.Doors[name] = d.backend
 		}
@@ -73,7 +75,7 @@ func (w *window) disarm(ctx context.Context) error {
 // in the middle of acting.
 func Guard(ctx context.Context, cfg Config, d Direction, in io.Reader, out io.Writer) (acted bool, err error) {
 	report := Report{}
-	w, err := openAs(ctx, "watchdog", cfg, d, &report, nil)
+	w, err := openAs(ctx, "watchdog", cfg, d, &report)
 	defer w.close(ctx)
 	if err != nil {
 		return false, err
@@ -128,31 +130,60 @@ func (w *window) guardLoop(ctx context.Context, d Direction, lines <-chan string
 // act ends a window whose command died or hangs. First its backends are gone, then
 // the term is raised in one committed transaction; only then it does what the owner
 // that was found there says: undo and release, or finish. A database that cannot be
-// reached does not keep the others' clients waiting.
+// reached does not keep the others' clients waiting, nor does a source that is lost at
+// any point before it has said who the owner is.
 func (w *window) act(ctx context.Context, d Direction, backends Backends) error {
 	ctx = context.WithoutCancel(ctx)
-	var err error
+	owners, doors, err := w.seize(ctx, backends)
+	switch {
+	case err == nil:
+		w.paused = time.Now()
+		if err = w.carryOut(ctx, owners); stale(err) {
+			err = errors.Join(err, w.standAside(ctx, backends.Attempt))
+		}
+	case stale(err):
+		err = errors.Join(err, w.standAside(ctx, backends.Attempt))
+	case d == Forward:
+		// The source cannot be asked, so nothing of the databases is touched: they stay closed.
+		err = errors.Join(err, w.resume(ctx))
+	default:
+		err = errors.Join(err, w.releaseBack(ctx))
+	}
+	return errors.Join(doors, err)
+}
+
+// seize takes the window over and asks whose the shards are. What could not be done on
+// the databases is an error of its own.
+func (w *window) seize(ctx context.Context, backends Backends) (owners []store.Ownership, doors, err error) {
 	fenced := make(chan struct{})
 	go func() {
 		defer close(fenced)
 		err = w.fenceOff(ctx, backends)
 	}()
-	doors := w.breakDoors(ctx, backends)
+	doors = w.breakDoors(ctx, backends)
 	<-fenced
 	if err == nil {
 		err = w.raiseControls(ctx)
 	}
-	if err == nil {
-		w.paused = time.Now()
-		if err = w.finish(ctx); !errors.Is(err, errUnasked) {
-			return errors.Join(doors, err)
-		}
+	if err != nil {
+		return nil, doors, err
 	}
-	if d == Forward {
-		// The source cannot be asked, so nothing of the databases is touched: they stay closed.
-		return errors.Join(err, w.resume(ctx))
+	ctx, cancel := context.WithTimeout(ctx, actTimeout)
+	defer cancel()
+	owners, err = w.askOwners(ctx)
+	return owners, doors, err
+}
+
+// standAside ends what a watchdog does whom a later command has overtaken: that one brings
+// the attempt to its end, and what it holds is its own. Who is still held by the attempt
+// alone is released, also where the source cannot be asked: nobody else may do it.
+func (w *window) standAside(ctx context.Context, attempt uuid.UUID) error {
+	w.reviveSource(ctx)
+	err := w.letGoOf(ctx, attempt)
+	if err != nil {
+		err = errors.Join(err, w.resume(ctx))
 	}
-	return errors.Join(err, w.releaseBack(ctx))
+	return err
 }
 
 // actTimeout bounds each part of the take-over: clients wait meanwhile.
@@ -178,6 +209,7 @@ func (w *window) breakDoors(ctx context.Context, backends Backends) error {
 func (w *window) fenceOff(ctx context.Context, backends Backends) error {
 	ctx, cancel := context.WithTimeout(ctx, actTimeout)
 	defer cancel()
+	w.reviveSource(ctx)
 	for _, b := range backends.Source {
 		if err := postgres.TerminateBackend(ctx, w.side, b); err != nil {
 			return err
@@ -207,39 +239,47 @@ func (w *window) raiseControls(ctx context.Context) error {
 
 // releaseBack ends a rollback's window without the source: if fewer than all
 // databases were closed, the source cannot have committed and cannot any more once
-// the terms are raised, so they are opened. If all were, nothing is opened.
+// the terms are raised, so they are opened. If all were, nothing is opened; nor where a
+// later command is at work, which may have closed them for its own commit.
 func (w *window) releaseBack(ctx context.Context) error {
-	closed := 0
+	shut := make([]bool, len(w.cfg.Databases))
 	bounded, cancel := context.WithTimeout(ctx, actTimeout)
 	defer cancel()
-	err := w.each(bounded, func(ctx context.Context, name string, conn *pgx.Conn) error {
-		c, err := store.LoadControl(ctx, conn, w.cfg.migration())
-		if err != nil {
-			return err
+	err := w.each(bounded, func(ctx context.Context, name string, conn *pgx.Conn) (err error) {
+		if err = w.outdate(ctx, conn); err == nil {
+			shut[w.place(name)], err = w.tables.closed(ctx, conn, name)
 		}
-		return store.RaiseControlTerm(ctx, conn, w.cfg.migration(), c.Term+1)
+		return err
 	})
-	for _, name := range w.cfg.databaseNames() {
-		if w.databases[name] == nil {
-			continue // err says so
-		}
-		shut, lookErr := w.tables.closed(bounded, w.databases[name], name)
-		if err = errors.Join(err, lookErr); shut {
-			closed++
-		}
-	}
-	if err != nil || closed == len(w.cfg.Databases) {
+	if err != nil || !slices.Contains(shut, false) {
 		return errors.Join(err, w.resume(ctx), errors.New("all databases are closed and the source cannot be asked: a person must look"))
 	}
 	opening, stop := context.WithTimeout(ctx, max(heldTimeout, w.cfg.MaxPause))
 	defer stop()
 	err = w.each(opening, func(ctx context.Context, name string, conn *pgx.Conn) error {
 		return postgres.WithTx(ctx, conn, pgx.TxOptions{}, func(tx pgx.Tx) error {
-			if _, err := store.ChangeControl(ctx, tx, w.cfg.migration()); err != nil {
+			c, err := store.ChangeControl(ctx, tx, w.cfg.migration())
+			if err != nil {
 				return err
+			}
+			if c.Term > max(w.term, w.guards+1) {
+				return w.checkTerm(c.Term)
 			}
 			return w.tables.openDatabase(ctx, tx, name)
 		})
 	})
 	return errors.Join(err, w.resume(ctx))
+}
+
+// outdate makes the guarded command's term count for nothing on a database, unless that
+// was done before the source was lost.
+func (w *window) outdate(ctx context.Context, conn *pgx.Conn) error {
+	c, err := store.LoadControl(ctx, conn, w.cfg.migration())
+	switch {
+	case err != nil:
+		return err
+	case c.Term == w.guards:
+		return store.RaiseControlTerm(ctx, conn, w.cfg.migration(), c.Term+1)
+	}
+	return w.checkTerm(c.Term)
 }

@@ -54,9 +54,9 @@ func (c Config) subject(d Direction, owners []store.Ownership) (moving, rest []p
 }
 
 // connectDatabases opens a session to each database that the switch moves. The others
-// are looked at where they answer: one that is down does not concern it. Errors that are
-// spared leave a database without a session.
-func (w *window) connectDatabases(ctx context.Context, owners []store.Ownership, spared func(error) bool) error {
+// are looked at where they answer: one that is down does not concern it. Who ends another's
+// window does not wait for any: clients do.
+func (w *window) connectDatabases(ctx context.Context, owners []store.Ownership) error {
 	moving, rest := w.cfg.subject(w.command, owners)
 	all := slices.Concat(moving, rest)
 	conns := make([]*pgx.Conn, len(all))
@@ -64,7 +64,7 @@ func (w *window) connectDatabases(ctx context.Context, owners []store.Ownership,
 	var g errgroup.Group
 	for i, t := range all {
 		g.Go(func() (err error) {
-			if i >= len(moving) {
+			if w.lenient || i >= len(moving) {
 				ctx, cancel := context.WithTimeout(ctx, actTimeout)
 				defer cancel()
 				conns[i], _ = postgres.Connect(ctx, t, w.name)
@@ -87,35 +87,44 @@ func (w *window) connectDatabases(ctx context.Context, owners []store.Ownership,
 		}
 	}
 	w.cfg.Databases = moving
-	errs = slices.DeleteFunc(errs, func(err error) bool { return err != nil && spared != nil && spared(err) })
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	answering := slices.DeleteFunc(w.cfg.databaseNames(), func(name string) bool { return w.databases[name] == nil })
-	return w.checkMembers(ctx, answering)
+	return w.checkMembers(ctx)
 }
 
 // checkMembers refuses a DSN behind which there is another database than the one that
 // prepare made, or one without its state.
-func (w *window) checkMembers(ctx context.Context, names []string) error {
-	noted, err := store.Members(ctx, w.side, w.cfg.migration())
+func (w *window) checkMembers(ctx context.Context) (err error) {
+	if w.members, err = store.Members(ctx, w.side, w.cfg.migration()); err != nil {
+		return err
+	}
+	if !w.lenient {
+		return w.each(ctx, w.checkMember)
+	}
+	ctx, cancel := context.WithTimeout(ctx, actTimeout)
+	defer cancel()
+	err = w.each(ctx, w.checkMember)
+	for _, name := range migrate.FailedAt(err, w.cfg.databaseNames()) {
+		postgres.CloseQuietly(ctx, w.databases[name])
+		delete(w.databases, name)
+	}
+	return nil
+}
+
+func (w *window) checkMember(ctx context.Context, name string, conn *pgx.Conn) error {
+	id, err := postgres.ReadIdentity(ctx, conn)
 	if err != nil {
 		return err
 	}
-	return w.eachOf(ctx, names, func(ctx context.Context, name string, conn *pgx.Conn) error {
-		id, err := postgres.ReadIdentity(ctx, conn)
-		if err != nil {
-			return err
-		}
-		if err := store.CheckMember(noted, name, id); err != nil {
-			return err
-		}
-		_, err = store.LoadControl(ctx, conn, w.cfg.migration())
-		if state := postgres.SQLState(err); state == "42P01" || state == "3F000" || errors.Is(err, store.ErrNotFound) {
-			return migrate.Refuse("database.no_state", name, "the database behind its dsn has no state of migration "+w.cfg.migration(), "check its dsn in the spec")
-		}
+	if err := store.CheckMember(w.members, name, id); err != nil {
 		return err
-	})
+	}
+	_, err = store.LoadControl(ctx, conn, w.cfg.migration())
+	if state := postgres.SQLState(err); state == "42P01" || state == "3F000" || errors.Is(err, store.ErrNotFound) {
+		return migrate.Refuse("database.no_state", name, "the database behind its dsn has no state of migration "+w.cfg.migration(), "check its dsn in the spec")
+	}
+	return err
 }
 
 // scope are the shards that the switch moves; nil: all.

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/shardctl/shardctl/internal/postgres"
@@ -28,6 +28,9 @@ type undoing struct {
 // or finished is its business.
 var errTakenOver = errors.New("another process has taken over")
 
+// stale reports whether an error says that another process has raised the term.
+func stale(err error) bool { return errors.Is(err, errTakenOver) || errors.Is(err, store.ErrTerm) }
+
 // undo brings everything back to where it was: the lock transaction, whatever
 // reopen undoes, the routers, the watchdog. It runs on a context of its own, and on
 // new sessions where the caller's context has broken the old ones.
@@ -37,7 +40,7 @@ func (w *window) undo(ctx context.Context, u undoing, cause error) (Outcome, err
 		_, err = w.putBack(ctx, u)
 	}
 	switch {
-	case errors.Is(err, errTakenOver), errors.Is(err, store.ErrTerm):
+	case stale(err):
 		return w.overtaken(ctx, u, cause)
 	case err != nil:
 		return Ambiguous, halfUndone(u.d, errors.Join(cause, err))
@@ -92,17 +95,19 @@ func rollbackTx(ctx context.Context, tx pgx.Tx) error {
 func (w *window) revive(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), actTimeout)
 	defer cancel()
+	w.reviveWithin(ctx)
+}
+
+// reviveWithin is revive for who has less time.
+func (w *window) reviveWithin(ctx context.Context) {
 	w.reviveSource(ctx)
 	anew := make([]*pgx.Conn, len(w.cfg.Databases))
-	var wait sync.WaitGroup
-	for i, t := range w.cfg.Databases {
-		wait.Go(func() {
-			if !answers(ctx, w.databases[t.Name]) {
-				anew[i], _ = postgres.Connect(ctx, t, w.name)
-			}
-		})
-	}
-	wait.Wait()
+	_ = atOnce(w.cfg.databaseNames(), func(name string) (err error) {
+		if conn := w.databases[name]; conn == nil || !answers(ctx, conn) {
+			anew[w.place(name)], err = w.connectMember(ctx, name)
+		}
+		return err
+	})
 	for i, conn := range anew {
 		if conn != nil {
 			w.databases[w.cfg.Databases[i].Name] = conn
@@ -110,8 +115,21 @@ func (w *window) revive(ctx context.Context) {
 	}
 }
 
+// connectMember opens a session to a database if it is the one that prepare made.
+func (w *window) connectMember(ctx context.Context, name string) (*pgx.Conn, error) {
+	conn, err := postgres.Connect(ctx, w.cfg.Databases[w.place(name)], w.name)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.checkMember(ctx, name, conn); err != nil {
+		postgres.CloseQuietly(ctx, conn)
+		return nil, err
+	}
+	return conn, nil
+}
+
 func (w *window) reviveSource(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), actTimeout)
+	ctx, cancel := context.WithTimeout(ctx, actTimeout)
 	defer cancel()
 	if answers(ctx, w.side) {
 		return
@@ -124,7 +142,7 @@ func (w *window) reviveSource(ctx context.Context) {
 // answers reports whether a session is alive. One that the server has ended is not
 // known to be closed before it is used.
 func answers(ctx context.Context, conn *pgx.Conn) bool {
-	return conn != nil && !conn.IsClosed() && conn.Ping(ctx) == nil
+	return !conn.IsClosed() && conn.Ping(ctx) == nil
 }
 
 // takenOver reports whether the source says that a later term is in force. A source
@@ -134,7 +152,7 @@ func (w *window) takenOver(ctx context.Context) bool {
 	return err == nil && w.passed(owners)
 }
 
-// passed reports whether a later term than ours is in force.
+// passed reports whether the source's rows say so.
 func (w *window) passed(owners []store.Ownership) bool {
 	return slices.ContainsFunc(owners, func(o store.Ownership) bool { return o.Term > w.term })
 }
@@ -182,17 +200,23 @@ func (w *window) letGo(ctx context.Context) error {
 	if w.paused.IsZero() {
 		return nil
 	}
+	return w.letGoOf(ctx, w.rec.journal.Attempt)
+}
+
+// letGoOf does so for the attempt of a command that may be another.
+func (w *window) letGoOf(ctx context.Context, attempt uuid.UUID) error {
 	ctx, cancel := postgres.Cleanup(ctx)
 	defer cancel()
 	held, err := store.Held(ctx, w.side, w.cfg.migration())
-	if err != nil || held.Command == "" || held.Attempt != w.rec.journal.Attempt {
+	if err != nil || held.Command == "" || held.Attempt != attempt {
 		return err
 	}
 	return w.rec.always(ctx, "resume", w.resume)
 }
 
 // conclude follows the point of no return. Where the watchdog or a later command has
-// taken over because this process was held up, their end is its end too.
+// taken over because this process was held up, their end is its end too, and the routers
+// are theirs: a later command may hold them again.
 func (w *window) conclude(ctx context.Context, d Direction, epoch int64) (Outcome, error) {
 	ctx = context.WithoutCancel(ctx)
 	err := w.finish(ctx)
@@ -200,12 +224,16 @@ func (w *window) conclude(ctx context.Context, d Direction, epoch int64) (Outcom
 		return Done, nil
 	}
 	w.revive(ctx)
-	if w.takenOver(ctx) {
-		if s, agreeErr := w.agreement(ctx); agreeErr == nil && w.carriedOut(ctx, s, epoch) {
-			return Done, w.disarm(ctx)
-		}
+	if !w.takenOver(ctx) {
+		return Done, unfinished(d, err)
 	}
-	return Done, unfinished(d, err)
+	s, disagreed := w.agreement(ctx)
+	kept := w.letGo(ctx)
+	if disagreed == nil && kept == nil && w.carriedOut(ctx, s, epoch) {
+		w.rec.report.Phase = phaseOf(s.owners)
+		return Done, w.disarm(ctx)
+	}
+	return Done, unfinished(d, errors.Join(err, disagreed, kept))
 }
 
 // carriedOut reports whether a switch that this process has committed was brought to
@@ -216,7 +244,7 @@ func (w *window) carriedOut(ctx context.Context, s standing, epoch int64) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, heldTimeout)
 	defer cancel()
-	return s.epoch == epoch && w.leads(ctx, s.owners) && w.letGo(ctx) == nil
+	return s.epoch == epoch && w.leads(ctx, s.owners)
 }
 
 // unfinished is the failure of a switch that was committed and could not be carried

@@ -17,6 +17,7 @@ import (
 	"github.com/shardctl/shardctl/internal/pgtest"
 	"github.com/shardctl/shardctl/internal/store"
 	"github.com/shardctl/shardctl/internal/topology"
+	"github.com/shardctl/shardctl/internal/topology/file"
 	"github.com/shardctl/shardctl/migrate"
 )
 
@@ -272,6 +273,112 @@ func TestADatabaseThatDoesNotAnswerIsOpenedAfterTheRelease(t *testing.T) {
 	}
 	if refused(t, r.db1, "UPDATE s_2.item SET body = 'y'") {
 		t.Error("the database stays closed")
+	}
+}
+
+// stopwatch is a router that knows for how long it has held clients.
+type stopwatch struct {
+	topology.Router
+	mu           sync.Mutex
+	paused, over time.Time
+}
+
+func (w *stopwatch) Pause(ctx context.Context, scope topology.Scope) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.paused, w.over = time.Now(), time.Time{}
+	return w.Router.Pause(ctx, scope)
+}
+
+func (w *stopwatch) Resume(ctx context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over.IsZero() {
+		w.over = time.Now()
+	}
+	return w.Router.Resume(ctx)
+}
+
+func (w *stopwatch) released() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.over.IsZero()
+}
+
+// hung is a router that does not answer before clients were released.
+type hung struct {
+	topology.Router
+	until *stopwatch
+}
+
+func (h hung) Commit(ctx context.Context, doc topology.Topology) error {
+	if !h.until.released() {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return h.Router.Commit(ctx, doc)
+}
+
+// Once the switch is committed, who does not answer keeps nobody waiting past max_pause and
+// a second: it is asked again after the release.
+func TestNobodyWaitsPastThePauseForWhoDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ database, router bool }{"a database": {database: true}, "a router": {router: true}, "both": {true, true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.cfg.MaxPause = 2 * time.Second
+			watch := &stopwatch{Router: r.cfg.Routers[0]}
+			r.cfg.Routers[0] = watch
+			if c.router {
+				second := r.cfg.Layout.Spec.Topology[0]
+				second.Path += ".2"
+				r.cfg.Routers = append(r.cfg.Routers, hung{file.New(r.cfg.Layout.Spec, second), watch})
+			}
+			var silent pgx.Tx
+			r.cfg.Observe = func(s cutover.Step) {
+				switch {
+				case s.Name == "commit" && c.database:
+					tx, err := r.connect("silent", r.db1).Begin(context.Background())
+					must(t, err)
+					silent = tx
+					_, err = tx.Exec(context.Background(), "SELECT FROM shardctl.control FOR UPDATE")
+					must(t, err)
+				case s.Name == "resume" && silent != nil:
+					must(t, silent.Rollback(context.Background()))
+				}
+			}
+			report, err := cutover.Cutover(t.Context(), r.cfg)
+			if err != nil || report.Outcome != cutover.Done {
+				t.Errorf("%+v %v", report, err)
+			}
+			const busy = time.Second // a machine with other work
+			if held := watch.over.Sub(watch.paused); held > r.cfg.MaxPause+time.Second+busy {
+				t.Errorf("clients were held for %s: %+v", held, report.Steps)
+			}
+			r.serving(false, true)
+			if refused(t, r.db1, "UPDATE s_2.item SET body = 'y'") {
+				t.Error("the database stays closed")
+			}
+		})
+	}
+}
+
+// A database that could not be reached when the terms were raised is opened when it can be.
+func TestADatabaseThatHasNotHeardOfTheTermIsOpened(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.cfg.Observe = func(s cutover.Step) {
+		if s.Name == "commit" {
+			r.db0.Exec(t, "UPDATE shardctl.control SET term = term - 1")
+		}
+	}
+	if report, err := cutover.Cutover(t.Context(), r.cfg); err != nil || report.Outcome != cutover.Done {
+		t.Errorf("%+v %v", report, err)
+	}
+	r.serving(false, true)
+	if got, want := r.db0.Value(t, "SELECT term FROM shardctl.control"), r.source.Value(t, "SELECT max(term) FROM shardctl.ownership"); got != want {
+		t.Errorf("its term is %s, the source's %s", got, want)
 	}
 }
 

@@ -25,12 +25,15 @@ type window struct {
 	name      string // of its sessions, as the servers show it
 	tables    tables
 	term      int64
+	guards    int64     // for a watchdog: the term that was in force when it looked first
+	lenient   bool      // a database that cannot be had is done without: for who ends another's window
 	lock      *pgx.Conn // source: the lock transaction
 	side      *pgx.Conn // source: journal and reads
 	databases map[string]*pgx.Conn
-	others    []string         // databases that the switch does not move and that answer
-	leftover  []string         // those of them that are not what the source says
-	doors     map[string]*door // by database, from the pre-lock on
+	members   map[string]postgres.Identity // what prepare noted of each database
+	others    []string                     // databases that the switch does not move and that answer
+	leftover  []string                     // those of them that are not what the source says
+	doors     map[string]*door             // by database, from the pre-lock on
 	rec       *recorder
 	applier   Applier
 	guard     Watchdog
@@ -41,33 +44,42 @@ type window struct {
 // openWindow opens the sessions, and finds what the switch moves: cfg.Databases is that
 // from then on. The caller closes it.
 func openWindow(ctx context.Context, cfg Config, command Direction, report *Report) (*window, error) {
-	return openAs(ctx, string(command), cfg, command, report, nil)
+	return openAs(ctx, string(command), cfg, command, report)
 }
 
-// openAs is openWindow with the name that the servers see of the sessions. It does without
-// the databases that fail with what spared, if it is not nil, says yes to.
-func openAs(ctx context.Context, name string, cfg Config, command Direction, report *Report, spared func(error) bool) (*window, error) {
+// openAs is openWindow with the name that the servers see of the sessions.
+func openAs(ctx context.Context, name string, cfg Config, command Direction, report *Report) (*window, error) {
+	w := newWindow(name, cfg, command)
+	return w, w.open(ctx, report)
+}
+
+func newWindow(name string, cfg Config, command Direction) *window {
+	return &window{cfg: cfg, command: command, name: name, tables: newTables(cfg.Layout), databases: map[string]*pgx.Conn{}}
+}
+
+func (w *window) open(ctx context.Context, report *Report) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
 	defer cancel()
-	w := &window{cfg: cfg, command: command, name: name, tables: newTables(cfg.Layout), databases: map[string]*pgx.Conn{}}
-	var err error
-	if w.lock, err = postgres.Connect(ctx, cfg.Source, name); err != nil {
-		return w, err
+	if w.lock, err = postgres.Connect(ctx, w.cfg.Source, w.name); err != nil {
+		return err
 	}
-	if w.side, err = postgres.Connect(ctx, cfg.Source, name+" journal"); err != nil {
-		return w, err
+	if w.side, err = postgres.Connect(ctx, w.cfg.Source, w.name+" journal"); err != nil {
+		return err
 	}
-	owners, err := store.LoadOwnership(ctx, w.side, cfg.migration())
+	owners, err := store.LoadOwnership(ctx, w.side, w.cfg.migration())
 	if err != nil {
-		return w, err
+		return err
 	}
-	if err := w.connectDatabases(ctx, owners, spared); err != nil {
-		return w, err
+	for _, o := range owners {
+		w.guards = max(w.guards, o.Term)
+	}
+	if err := w.connectDatabases(ctx, owners); err != nil {
+		return err
 	}
 	report.Databases = w.cfg.databaseNames()
-	w.rec = &recorder{journal: store.NewJournal(cfg.migration(), string(command)), q: w.side, observe: cfg.Observe, report: report,
-		about: map[string]any{"databases": w.cfg.databaseNames(), "max_pause_ms": cfg.MaxPause.Milliseconds()}}
-	return w, nil
+	w.rec = &recorder{journal: store.NewJournal(w.cfg.migration(), string(w.command)), q: w.side, observe: w.cfg.Observe, report: report,
+		about: map[string]any{"databases": w.cfg.databaseNames(), "max_pause_ms": w.cfg.MaxPause.Milliseconds()}}
+	return nil
 }
 
 func (w *window) close(ctx context.Context) {
@@ -79,24 +91,30 @@ func (w *window) close(ctx context.Context) {
 	}
 }
 
-// errNoSession says that a database could not be reached when the window was opened.
-var errNoSession = errors.New("the database cannot be reached")
-
 // each runs fn for every database that the switch moves, at once, and joins the errors.
 func (w *window) each(ctx context.Context, fn func(ctx context.Context, name string, conn *pgx.Conn) error) error {
 	return w.eachOf(ctx, w.cfg.databaseNames(), fn)
 }
 
+// errNoSession says that a database could not be had so far.
+var errNoSession = errors.New("there is no session to it")
+
 func (w *window) eachOf(ctx context.Context, names []string, fn func(ctx context.Context, name string, conn *pgx.Conn) error) error {
+	return atOnce(names, func(name string) error {
+		if w.databases[name] == nil {
+			return errNoSession
+		}
+		return fn(ctx, name, w.databases[name])
+	})
+}
+
+// atOnce runs fn for some databases at once and joins the errors.
+func atOnce(names []string, fn func(name string) error) error {
 	var g errgroup.Group
 	errs := make([]error, len(names))
 	for i, name := range names {
 		g.Go(func() error {
-			err := errNoSession
-			if conn := w.databases[name]; conn != nil {
-				err = fn(ctx, name, conn)
-			}
-			errs[i] = migrate.At(name, err)
+			errs[i] = migrate.At(name, fn(name))
 			return nil
 		})
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/shardctl/shardctl/cutover"
 	"github.com/shardctl/shardctl/internal/topology"
@@ -100,54 +99,6 @@ func TestAProcessThatWasOvertakenHoldsNobody(t *testing.T) {
 		t.Errorf("clients are held: %d, and were %d times, in one window", l.held.Load(), l.pauses.Load())
 	}
 	r.serving(false, true)
-}
-
-// One that was stopped after its commit, while another command finished for it and holds
-// the routers now, releases nobody: what it would release is another's.
-func TestAProcessThatWasOvertakenAfterItsCommitReleasesNobody(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	l := &latch{Router: r.cfg.Routers[0]}
-	r.cfg.Routers[0] = l
-	other, back, acted := r.cfg, make(chan error, 1), make(chan error, 1)
-	inside := make(chan struct{})
-	r.cfg.Watchdog, r.cfg.MaxPause = r.watched(acted), 2*time.Second
-	r.cfg.Observe = func(s cutover.Step) {
-		if s.Name != "commit" {
-			return
-		}
-		if err := <-acted; err != nil {
-			t.Errorf("the watchdog: %v", err)
-		}
-		r.source.Exec(t, "UPDATE shardctl.lease SET heartbeat_at = heartbeat_at - interval '1 min'")
-		r.verdict.set(func(context.Context) error {
-			close(inside)
-			time.Sleep(time.Second) // for the first one to go on in
-			if l.held.Load() != 1 {
-				t.Error("clients of another window were released")
-			}
-			return nil
-		})
-		go func() {
-			_, err := cutover.Rollback(context.Background(), other)
-			back <- err
-		}()
-		select {
-		case <-inside:
-		case err := <-back:
-			t.Errorf("the other one: %v", err)
-			back <- err
-		}
-	}
-	report, err := cutover.Cutover(t.Context(), r.cfg)
-	if err != nil || report.Outcome != cutover.Done {
-		t.Errorf("%+v %v", report, err)
-	}
-	must(t, <-back)
-	if l.held.Load() != 0 {
-		t.Error("clients are still held")
-	}
-	r.serving(true, false)
 }
 
 // slowCommit makes the COMMIT that moves ownership last, deaf to being cancelled.

@@ -136,11 +136,8 @@ func pin(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// connectFailed is the code where no server answered, connectRefused where one said no.
-const (
-	connectFailed  = "connect.failed"
-	connectRefused = "connect.refused"
-)
+// connectFailed is the code where no server has answered: see Passing.
+const connectFailed = "connect.failed"
 
 // connectFailure says where and why, without the connection string.
 func connectFailure(t Target, cfg *pgx.ConnConfig, err error) error {
@@ -154,7 +151,7 @@ func connectFailure(t Target, cfg *pgx.ConnConfig, err error) error {
 		if pgErr.Code == "53300" {
 			hint = "raise max_connections or end idle sessions"
 		}
-		return migrate.Broken(connectRefused, where, "the server refused the connection", hint, pgErr)
+		return migrate.Broken("connect.refused", where, "the server refused the connection", hint, pgErr)
 	}
 	reason := strings.ReplaceAll(err.Error(), cfg.Password, "***")
 	if cfg.Password == "" {

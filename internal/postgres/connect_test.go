@@ -2,6 +2,8 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -44,5 +46,28 @@ func TestSessionsDoNotTakeTheDefaultsOfTheirRole(t *testing.T) {
 	var user string
 	if err := conn.QueryRow(t.Context(), "SELECT current_user").Scan(&user); err != nil || user != role {
 		t.Errorf("the session is of %q (%v)", user, err)
+	}
+}
+
+// A server that refuses the connection may be there again; one that knows no such database
+// has said so.
+func TestWhatMayPassOfConnecting(t *testing.T) {
+	t.Parallel()
+	db := pgtest.NewDatabase(t)
+	for name, c := range map[string]struct {
+		dsn     string
+		passing bool
+	}{
+		"nobody listens":   {"host=127.0.0.1 port=1 dbname=x", true},
+		"no such database": {strings.Replace(db.DSN(), db.Name, "nowhere", 1), false},
+	} {
+		_, err := postgres.Connect(t.Context(), postgres.Target{Name: "source", DSN: migrate.Secret(c.dsn)}, "test")
+		if err == nil || postgres.Passing(err) != c.passing || postgres.Passing(fmt.Errorf("wrapped: %w", err)) != c.passing {
+			t.Errorf("%s: passing is %v: %v", name, !c.passing, err)
+		}
+	}
+	// A server that goes down under Connect: the driver has no type for this.
+	if err := fmt.Errorf("connect to source: pin settings: %w", errors.New("conn closed")); !postgres.Passing(errors.Join(err, nil)) {
+		t.Errorf("not passing: %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -39,17 +40,11 @@ func Transient(err error) bool {
 	return false
 }
 
-// Passing is Transient for errors of Connect too: a server that cannot be reached may be
-// there again.
+// Passing is Transient for errors of Connect too: a server that refuses a connection, as
+// one that restarts does, may be there again.
 func Passing(err error) bool {
-	if Transient(err) {
-		return true
-	}
 	var f *migrate.Failure
-	if !errors.As(err, &f) {
-		return false
-	}
-	return f.Code == connectFailed || f.Code == connectRefused && Transient(f.Err)
+	return Transient(err) || errors.As(err, &f) && f.Code == connectFailed
 }
 
 // broken reports whether the connection itself failed.
@@ -58,7 +53,8 @@ func broken(err error) bool {
 	var connErr *pgconn.ConnectError
 	return errors.As(err, &netErr) || errors.As(err, &connErr) || errors.Is(err, io.EOF) ||
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || pgconn.SafeToRetry(err) ||
-		err.Error() == "conn closed" || errors.Is(err, context.DeadlineExceeded)
+		strings.Contains(err.Error(), "conn closed") || // the driver has no type for it
+		errors.Is(err, context.DeadlineExceeded)
 }
 
 // Ambiguous reports whether a failed COMMIT may have happened all the same:

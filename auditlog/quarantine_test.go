@@ -325,19 +325,8 @@ func TestARowIsReferredToWhileItsDeleteIsApplied(t *testing.T) {
 	r.level(t)
 	r.everyPlace(t, "ALTER TABLE %.block ADD COLUMN plan_id int REFERENCES public.plan ON DELETE CASCADE")
 	r.own(t, "db0")
-	tx := begin(t, r.dbs[0])
-	exec(t, tx, "INSERT INTO shard_0.block VALUES (1, 1, 'x', 2)")
 	r.source.Exec(t, "DELETE FROM public.plan")
-	done := make(chan error, 1)
-	go func() {
-		_, err := r.applier.Forward(t.Context(), "db0")
-		done <- err
-	}()
-	soon(t, func() bool {
-		return r.dbs[0].Value(t, "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted AND a.datname = current_database() AND a.application_name LIKE 'shardctl%'") != "0"
-	})
-	must(t, tx.Commit(t.Context()))
-	must(t, <-done)
+	r.whileATickWaitsOn(t, r.dbs[0], "INSERT INTO shard_0.block VALUES (1, 1, 'x', 2)")
 	if got := r.dbs[0].Value(t, "SELECT string_agg(id || name, ',' ORDER BY id) FROM public.plan"); got != "2b" {
 		t.Errorf("plans: %s", got)
 	}

@@ -87,11 +87,17 @@ func preparedTransaction(t *testing.T, r *rig) {
 	r.want(t)
 }
 
-// whileATickWaits begins a tick while SQL is not committed that keeps it from its
-// locks, and commits then.
+// whileATickWaits begins a tick while SQL on the source is not committed that keeps it from
+// its locks, and commits then.
 func (r *rig) whileATickWaits(t *testing.T, sql string) {
 	t.Helper()
-	tx := begin(t, r.source)
+	r.whileATickWaitsOn(t, r.source, sql)
+}
+
+// whileATickWaitsOn does so with SQL on a database.
+func (r *rig) whileATickWaitsOn(t *testing.T, d *pgtest.Database, sql string) {
+	t.Helper()
+	tx := begin(t, d)
 	exec(t, tx, sql)
 	done := make(chan error, 1)
 	go func() {
@@ -99,7 +105,7 @@ func (r *rig) whileATickWaits(t *testing.T, sql string) {
 		done <- err
 	}()
 	soon(t, func() bool {
-		return r.source.Value(t, "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted AND a.datname = current_database() AND a.application_name LIKE 'shardctl%'") != "0"
+		return d.Value(t, "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted AND a.datname = current_database() AND a.application_name LIKE 'shardctl%'") != "0"
 	})
 	must(t, tx.Commit(t.Context()))
 	must(t, <-done)

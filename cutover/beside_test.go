@@ -27,8 +27,7 @@ func TestAWindowWhoseHostWasLostIsEnded(t *testing.T) {
 			if back {
 				r.turn(r.forth, cutover.Done)
 			}
-			l := &latch{Router: r.cfg.Routers[0]}
-			r.cfg.Routers[0] = l
+			l := r.latch()
 			released := r.beside()
 			command, lease := r.lostInTheWindow(name)
 			select {
@@ -38,7 +37,7 @@ func TestAWindowWhoseHostWasLostIsEnded(t *testing.T) {
 			}
 			term := r.source.Value(t, "SELECT min(term) FROM shardctl.ownership")
 			lease.Release(t.Context()) // as the server does when the host's sessions are gone
-			end := <-released
+			end := ended(t, released)
 			if end.Err != nil || end.Command != name || len(end.Databases) != 2 {
 				t.Errorf("%+v", end)
 			}
@@ -68,6 +67,18 @@ func (r *rig) beside() <-chan cutover.Released {
 		}
 	})
 	return released
+}
+
+// ended waits for the word of a watchdog that has acted.
+func ended(t *testing.T, released <-chan cutover.Released) cutover.Released {
+	t.Helper()
+	select {
+	case end := <-released:
+		return end
+	case <-time.After(patience):
+		t.Fatal("nobody was released")
+		return cutover.Released{}
+	}
 }
 
 // lostInTheWindow runs a switch that stops in its window, as a frozen host does, until
@@ -103,26 +114,31 @@ func TestAWatchdogOutlivesARestartOfTheSource(t *testing.T) {
 	t.Parallel()
 	c, dbs := pgtest.NewCluster(t, pgtest.ClusterOptions{}), pgtest.NewDatabases(t, 2)
 	r := newRigOn(t, c.NewDatabase(t), dbs[0], dbs[1])
-	l := &latch{Router: r.cfg.Routers[0]}
-	r.cfg.Routers[0] = l
+	l := r.latch()
 	released := r.beside()
 	pgtest.Eventually(t, 10*time.Second, func() bool {
 		return r.source.Value(t, "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE '%watchdog%'") == "1"
 	})
 	c.Stop(t, "immediate")
-	time.Sleep(time.Second) // it looks five times a second
+	looksAt(t, c.Port())
 	c.Start(t)
 	command, lease := r.lostInTheWindow("cutover")
 	lease.Release(t.Context())
-	select {
-	case end := <-released:
-		if end.Err != nil || l.held.Load() != 0 {
-			t.Errorf("%+v, held %d", end, l.held.Load())
-		}
-	case <-time.After(15 * time.Second):
-		t.Error("nobody was released")
+	if end := ended(t, released); end.Err != nil || l.held.Load() != 0 {
+		t.Errorf("%+v, held %d", end, l.held.Load())
 	}
 	close(command)
+}
+
+// looksAt waits until somebody tries to reach a server that is down.
+func looksAt(t *testing.T, port int) {
+	t.Helper()
+	door, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	must(t, err)
+	must(t, door.(*net.TCPListener).SetDeadline(time.Now().Add(patience)))
+	visitor, err := door.Accept()
+	must(t, err)
+	must(t, errors.Join(visitor.Close(), door.Close()))
 }
 
 // TestADatabaseThatIsLostWithTheHost keeps nobody else waiting.
@@ -130,13 +146,12 @@ func TestADatabaseThatIsLostWithTheHost(t *testing.T) {
 	t.Parallel()
 	c, dbs := pgtest.NewCluster(t, pgtest.ClusterOptions{}), pgtest.NewDatabases(t, 2)
 	r := newRigOn(t, dbs[0], dbs[1], c.NewDatabase(t))
-	l := &latch{Router: r.cfg.Routers[0]}
-	r.cfg.Routers[0] = l
+	l := r.latch()
 	command, lease := r.lostInTheWindow("cutover")
 	c.Stop(t, "immediate")
 	released := r.beside()
 	lease.Release(t.Context())
-	if end := <-released; end.Command != "cutover" || l.held.Load() != 0 {
+	if end := ended(t, released); end.Command != "cutover" || l.held.Load() != 0 {
 		t.Errorf("%+v, held %d", end, l.held.Load())
 	}
 	r.serving(true, false)
@@ -150,8 +165,7 @@ func TestASourceThatIsLostWhileAWindowIsEnded(t *testing.T) {
 	t.Parallel()
 	c, dbs := pgtest.NewCluster(t, pgtest.ClusterOptions{}), pgtest.NewDatabases(t, 2)
 	r := newRigOn(t, c.NewDatabase(t), dbs[0], dbs[1])
-	l := &latch{Router: r.cfg.Routers[0]}
-	r.cfg.Routers[0] = l
+	l := r.latch()
 	released := r.beside()
 	command, lease := r.lostInTheWindow("cutover")
 	slow := dbs[0].Connect(t)
@@ -163,7 +177,7 @@ func TestASourceThatIsLostWhileAWindowIsEnded(t *testing.T) {
 	lease.Release(t.Context())
 	pgtest.Eventually(t, 10*time.Second, func() bool { return r.source.Value(t, "SELECT min(term) FROM shardctl.ownership") != term })
 	c.Stop(t, "immediate")
-	if end := <-released; end.Err == nil || l.held.Load() != 0 {
+	if end := ended(t, released); end.Err == nil || l.held.Load() != 0 {
 		t.Errorf("%+v, held %d", end, l.held.Load())
 	}
 	must(t, tx.Rollback(t.Context()))
@@ -181,8 +195,7 @@ func TestADatabaseThatDoesNotAnswerTheWatchdog(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
-			l := &latch{Router: r.cfg.Routers[0]}
-			r.cfg.Routers[0] = l
+			l := r.latch()
 			command, lease := r.lostInTheWindow("cutover")
 			lease.Release(t.Context())
 			good := r.cfg.Databases

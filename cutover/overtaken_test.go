@@ -84,8 +84,7 @@ func TestAWatchdogThatWasOvertaken(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
 			r.cfg.MaxPause = 2 * time.Second
-			l := &latch{Router: r.cfg.Routers[0]}
-			r.cfg.Routers[0] = l
+			l := r.latch()
 			acted := make(chan error, 1)
 			r.cfg.Watchdog = r.watched(acted)
 			held := func(when string) {
@@ -120,8 +119,7 @@ func TestAWatchdogWithoutTheSourceLeavesALaterCommandsDatabases(t *testing.T) {
 	r := newRig(t)
 	r.turn(r.forth, cutover.Done)
 	r.cfg.MaxPause = 2 * time.Second
-	l := &latch{Router: r.cfg.Routers[0]}
-	r.cfg.Routers[0] = l
+	l := r.latch()
 	acted := make(chan error, 1)
 	r.cfg.Watchdog = r.watched(acted)
 	r.verdict.set(func(context.Context) error {
@@ -171,8 +169,7 @@ func TestASourceThatIsLostInTheMiddleOfTheWatchdogsWork(t *testing.T) {
 				run = cutover.Rollback
 			}
 			r.cfg.MaxPause = 2 * time.Second
-			l := &latch{Router: r.cfg.Routers[0]}
-			r.cfg.Routers[0] = l
+			l := r.latch()
 			acted := make(chan error, 1)
 			r.cfg.Watchdog = r.watched(acted)
 			r.db1.Exec(t, raisedSlowly)
@@ -180,7 +177,9 @@ func TestASourceThatIsLostInTheMiddleOfTheWatchdogsWork(t *testing.T) {
 				gate, term := r.db1.Connect(t), r.source.Value(t, "SELECT min(term) FROM shardctl.ownership")
 				_, err := gate.Exec(t.Context(), "SELECT pg_advisory_lock(1)")
 				must(t, err)
-				r.until(func() bool { return r.source.Value(t, "SELECT min(term) FROM shardctl.ownership") != term })
+				if !pgtest.Holds(patience, func() bool { return r.source.Value(t, "SELECT min(term) FROM shardctl.ownership") != term }) {
+					t.Error("the term was not raised")
+				}
 				sourceBack := r.sourceLost("shardctl watchdog%")
 				defer sourceBack()
 				_, err = gate.Exec(t.Context(), "SELECT pg_advisory_unlock(1)")
@@ -212,14 +211,3 @@ BEGIN
 END $$;
 CREATE TRIGGER slowly BEFORE UPDATE ON shardctl.control
 FOR EACH ROW WHEN (current_setting('application_name') = 'shardctl watchdog') EXECUTE FUNCTION slowly()`
-
-// until polls for a while, from any goroutine.
-func (r *rig) until(condition func() bool) {
-	r.t.Helper()
-	for deadline := time.Now().Add(patience); !condition(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			r.t.Errorf("the condition did not hold within %s", patience)
-			return
-		}
-	}
-}

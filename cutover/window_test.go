@@ -36,6 +36,13 @@ type latch struct {
 	held, pauses atomic.Int32
 }
 
+// latch puts one before the rig's router.
+func (r *rig) latch() *latch {
+	l := &latch{Router: r.cfg.Routers[0]}
+	r.cfg.Routers[0] = l
+	return l
+}
+
 func (l *latch) Pause(ctx context.Context, scope topology.Scope) error {
 	l.held.Store(1)
 	l.pauses.Add(1)
@@ -50,8 +57,7 @@ func (l *latch) Resume(ctx context.Context) error {
 func TestAnAbortReleasesTheRouters(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	l := &latch{Router: r.cfg.Routers[0]}
-	r.cfg.Routers[0] = l
+	l := r.latch()
 	differs := func(context.Context) error {
 		if l.held.Load() == 0 {
 			t.Error("the window is open and clients are not held")
@@ -79,8 +85,7 @@ func TestAnAbortReleasesTheRouters(t *testing.T) {
 func TestAProcessThatWasOvertakenHoldsNobody(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	l := &latch{Router: r.cfg.Routers[0]}
-	r.cfg.Routers[0] = l
+	l := r.latch()
 	other := r.cfg
 	r.cfg.Observe = func(s cutover.Step) {
 		if s.Name != "gate: level" {

@@ -75,14 +75,14 @@ func (d *decoder) duration(n node, least, most time.Duration, into *time.Duratio
 	case err != nil:
 		d.fail(n.place, "bad_duration", "must be a duration", "write 500ms, 2s, 15m or 4h")
 	case value < least || value > most:
-		d.fail(n.place, "out_of_range", "must be from "+spell(least)+" to "+spell(most), "")
+		d.fail(n.place, "out_of_range", "must be from "+SpellDuration(least)+" to "+SpellDuration(most), "")
 	default:
 		*into = value
 	}
 }
 
-// spell writes a duration without the zero units that String appends.
-func spell(d time.Duration) string {
+// SpellDuration writes a duration without the zero units that String appends.
+func SpellDuration(d time.Duration) string {
 	text := d.String()
 	for _, zero := range []string{"m0s", "h0m"} {
 		if strings.HasSuffix(text, zero) {

@@ -80,14 +80,14 @@ func (s *Spec) settings() map[string]string {
 	return map[string]string{
 		"capture.log_soft_limit":     spellSize(s.Capture.LogSoftLimit),
 		"capture.log_hard_limit":     spellSize(s.Capture.LogHardLimit),
-		"throttle.max_replica_lag":   spell(s.Throttle.MaxReplicaLag),
-		"throttle.max_catchup_lag":   spell(s.Throttle.MaxCatchupLag),
+		"throttle.max_replica_lag":   SpellDuration(s.Throttle.MaxReplicaLag),
+		"throttle.max_catchup_lag":   SpellDuration(s.Throttle.MaxCatchupLag),
 		"throttle.max_source_active": strconv.Itoa(s.Throttle.MaxSourceActive),
 		"throttle.max_rate":          strconv.Itoa(s.Throttle.MaxRate),
 		"throttle.schedule":          s.Throttle.Schedule,
-		"cutover.max_pause":          spell(s.Cutover.MaxPause),
-		"cutover.verify_max_age":     spell(s.Cutover.VerifyMaxAge),
-		"cutover.rollback_window":    spell(s.Cutover.RollbackWindow),
+		"cutover.max_pause":          SpellDuration(s.Cutover.MaxPause),
+		"cutover.verify_max_age":     SpellDuration(s.Cutover.VerifyMaxAge),
+		"cutover.rollback_window":    SpellDuration(s.Cutover.RollbackWindow),
 		"complete.everywhere_owner":  s.Complete.EverywhereOwner,
 	}
 }

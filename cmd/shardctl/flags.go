@@ -71,7 +71,7 @@ func durationVar(f *pflag.FlagSet, into *time.Duration, name string, least, most
 		}
 		return d, nil
 	}
-	f.Var(bounded[time.Duration]{into: into, least: least, most: most, kind: "duration", parse: parse, spell: spell}, name, usage)
+	f.Var(bounded[time.Duration]{into: into, least: least, most: most, kind: "duration", parse: parse, spell: migrate.SpellDuration}, name, usage)
 }
 
 // numberVar is a whole number from least to most. Defaults to what into holds.
@@ -84,17 +84,6 @@ func numberVar(f *pflag.FlagSet, into *int, name string, least, most int, usage 
 		return n, nil
 	}
 	f.Var(bounded[int]{into: into, least: least, most: most, kind: "int", parse: parse, spell: strconv.Itoa}, name, usage)
-}
-
-// spell writes a duration without the zero units that String appends.
-func spell(d time.Duration) string {
-	text := d.String()
-	for _, zero := range []string{"m0s", "h0m"} {
-		if strings.HasSuffix(text, zero) {
-			text = text[:len(text)-2]
-		}
-	}
-	return text
 }
 
 // names is a flag's list of names. An empty one, such as of a variable of the shell that is

@@ -213,7 +213,7 @@ func (o switchOptions) again(d cutover.Direction) string {
 		command += " --database " + strings.Join(o.Databases, ",")
 	}
 	if o.MaxPause > 0 {
-		command += " --max-pause " + spell(o.MaxPause)
+		command += " --max-pause " + migrate.SpellDuration(o.MaxPause)
 	}
 	return command
 }

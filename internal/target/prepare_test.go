@@ -105,6 +105,9 @@ func TestPrepareSchemaPerShard(t *testing.T) {
 	show(t, db, `SELECT conname FROM pg_constraint WHERE conrelid = '"Shard 00"."B"""'::regclass ORDER BY 1`, `Bl"ock_pkey`, `short "note`)
 	show(t, db, `SELECT string_agg(attname || ' ' || format_type(atttypid, atttypmod), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'shardctl.m_tomb_2'::regclass AND attnum > 0`,
 		"loc name, k1 bigint, k2 date, tick bigint")
+	// Chunks ask by key, without a place, and by tick.
+	show(t, db, `SELECT string_agg((SELECT string_agg(attname, ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = indexrelid), '; ' ORDER BY indnkeyatts DESC) FROM pg_index WHERE indrelid = 'shardctl.m_tomb_2'::regclass`,
+		"k1, k2, loc; tick")
 	show(t, db, `SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal AND tgtype & 3 = 3`, "0") // none fires BEFORE ROW
 	if schema, seq := target.SequenceName(r.layout, `My "App`, "x"); schema != `My "App` || seq != "x" {
 		t.Errorf("sequence at %s.%s", schema, seq)

@@ -29,7 +29,7 @@ func (p *plan) prepareItems() []item {
 	}
 	out = append(out, item{statements: fence.DatabaseFunctions(p.l, p.database)})
 	for _, t := range p.b.Tables {
-		out = append(out, item{statements: []ddl.Statement{p.tombstones(t.Layout)}})
+		out = append(out, item{statements: p.tombstones(t.Layout)})
 	}
 	for _, t := range p.ordered() {
 		for _, loc := range p.locations(t) {
@@ -143,8 +143,9 @@ func (p *plan) sequence(s blueprint.Sequence) string {
 }
 
 // tombstones is the table of deletes that were issued for one migrated table. Keys
-// are kept without modifiers and domains: it takes whatever the log takes.
-func (p *plan) tombstones(t *layout.Table) ddl.Statement {
+// are kept without modifiers and domains: it takes whatever the log takes. A chunk asks
+// by key and by tick, for each place that it has rows of.
+func (p *plan) tombstones(t *layout.Table) []ddl.Statement {
 	name := postgres.Table(logschema.Schema, logschema.Tombstones(p.migration(), t.No))
 	var columns, key []string
 	for i, c := range t.PK {
@@ -155,11 +156,13 @@ func (p *plan) tombstones(t *layout.Table) ddl.Statement {
 		columns = append(columns, fmt.Sprintf("k%d %s%s NOT NULL", i+1, bareType(c), collate))
 		key = append(key, fmt.Sprintf("k%d", i+1))
 	}
-	return ddl.Statement{
-		SQL: fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (loc name NOT NULL, %s, tick bigint NOT NULL, PRIMARY KEY (loc, %s))",
+	table := ddl.Statement{
+		SQL: fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (loc name NOT NULL, %s, tick bigint NOT NULL, PRIMARY KEY (%s, loc))",
 			name, strings.Join(columns, ", "), strings.Join(key, ", ")),
 		Object: p.object("table", name, "DROP TABLE IF EXISTS "+name),
 	}
+	index := postgres.Ident(logschema.Tombstones(p.migration(), t.No) + "_tick")
+	return []ddl.Statement{table, ddl.Alter("CREATE INDEX IF NOT EXISTS %s ON %s (tick)", index, name)}
 }
 
 // bareType is a column's base type; for two of them the plain name would mean a

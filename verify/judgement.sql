@@ -14,6 +14,6 @@ SELECT o.database,
                        WHERE r.migration = $1 AND r.database = o.database AND (r.direction = 'reverse') <= (o.owner <> 'source')),
        EXISTS (SELECT FROM shardctl.verify_round r
                WHERE r.migration = $1 AND r.database = o.database AND (r.direction = 'reverse') <= (o.owner <> 'source') AND r.held IS NOT NULL),
-       (SELECT count(*) FROM shardctl.verify_difference d, done WHERE d.migration = $1 AND d.database = o.database AND d.at >= done.since),
+       (SELECT count(DISTINCT (d.schema_name, d.table_no, d.key)) FROM shardctl.verify_difference d, done WHERE d.migration = $1 AND d.database = o.database AND d.at >= done.since),
        (SELECT count(*) FROM shardctl.verify_unsettled u WHERE u.migration = $1 AND u.database = o.database)
 FROM shardctl.ownership o WHERE o.migration = $1 ORDER BY o.database

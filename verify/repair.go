@@ -118,11 +118,11 @@ func (v *Verifier) standing(ctx context.Context, q postgres.Querier) ([]Differen
 }
 
 // standingSQL selects what was found since the last full pass began: by it, or by
-// rounds and samples after it.
+// rounds and samples after it; of each row what was found last.
 const standingSQL = `SELECT d.kind, d.table_no, d.key, d.database, d.schema_name, d.columns, d.direction
-FROM shardctl.verify_difference d WHERE d.migration = $1 AND d.at >= coalesce((SELECT max(p.started_at)
+FROM (SELECT DISTINCT ON (database, schema_name, table_no, key) * FROM shardctl.verify_difference WHERE migration = $1 AND at >= coalesce((SELECT max(p.started_at)
 FROM shardctl.verify_pass p WHERE p.migration = $1 AND p.mode = 'full' AND p.finished_at IS NOT NULL), '-infinity')
-ORDER BY d.at, d.no`
+ORDER BY database, schema_name, table_no, key, at DESC, no DESC) d ORDER BY d.at, d.no`
 
 func (v *Verifier) markRepaired(ctx context.Context) error {
 	const sql = `UPDATE shardctl.verify_difference SET repaired_at = clock_timestamp() WHERE migration = $1 AND repaired_at IS NULL`

@@ -140,9 +140,10 @@ func (p *proxy) pass(l *link, to net.Conn, piece []byte, forth bool) bool {
 		time.Sleep(delay) // the delay is what is played
 	}
 	if forth && atEnd != nil && l.ours() && commits(piece) && atEnd(l.name) {
-		_, _ = to.Write(piece)
-		// The server has to get it: an end, no reset.
+		// No answer is so fast that the client hears it. The server has to get the COMMIT: an
+		// end, no reset.
 		_ = l.client.Close()
+		_, _ = to.Write(piece)
 		_ = l.server.(*net.TCPConn).CloseWrite()
 		_, _ = io.Copy(io.Discard, l.server)
 		return false

@@ -73,14 +73,14 @@ func (o *outages) note(server string, err error) error {
 	return nil
 }
 
-// passing reports whether a failure may pass by itself: also a refused
-// connection, which is a Failure to every other command.
+// passing reports whether a failure may pass by itself; one that is a judgement of our own
+// does not.
 func passing(err error) bool {
 	var f *migrate.Failure
 	if errors.As(err, &f) && f.Err == nil {
 		return false
 	}
-	return postgres.Transient(err) || errors.Is(err, errBehind) || f != nil && f.Code == "connect.failed"
+	return postgres.Passing(err) || errors.Is(err, errBehind)
 }
 
 // judge is note for a step that needs the server; it waits until the next try is

@@ -48,7 +48,7 @@ func mayReplicate(ctx context.Context, conn *pgx.Conn) (may bool, err error) {
 	err = postgres.WithTx(ctx, conn, pgx.TxOptions{}, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, "SET LOCAL session_replication_role = replica")
 		may = err == nil
-		if postgres.SQLState(err) == "42501" {
+		if postgres.SQLState(err) == insufficientPrivilege {
 			return errNoReplica
 		}
 		return err

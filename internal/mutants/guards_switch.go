@@ -218,4 +218,11 @@ var switchGuards = []guard{
 		old:  "return advance(ctx, tx, now, goals)\n}\n\n// AdvanceEverywhereAlone", new: "return nil\n}\n\n// AdvanceEverywhereAlone",
 		pkg: "cutover", test: "TestEverywhereSequencesGoOnPastTheSource",
 	},
+	{
+		name: "a PAUSE waits for servers that log in",
+		why:  "the pooler would take them for failed, and refuse the client that comes right after RESUME",
+		file: "internal/topology/pgbouncer/retry.go",
+		old:  `len(serversIn(pools, entries, "sv_login")) == 0 ||`, new: `len(serversIn(pools, entries)) == 0 ||`,
+		pkg: "internal/topology/pgbouncer", test: "TestPgBouncer",
+	},
 }

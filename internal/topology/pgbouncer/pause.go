@@ -74,6 +74,9 @@ func (i *instance) pause(ctx context.Context, r *Router, entries []entry) error 
 	if err != nil {
 		return err
 	}
+	if err := i.letLogIn(ctx, c, entries); err != nil {
+		return err
+	}
 	commands = append([]string{retryAtOnce}, commands...)
 	pools, refused, err := c.askThen(ctx, "SHOW POOLS", commands...)
 	for _, e := range refused {
@@ -106,23 +109,28 @@ func (i *instance) pause(ctx context.Context, r *Router, entries []entry) error 
 // busyOf names the entries through which a server is in use. The pooler itself
 // counts these states, and no others, when it decides that a PAUSE is done.
 func busyOf(pools answer, entries []entry) []string {
-	var busy []string
+	return serversIn(pools, entries, "sv_active", "sv_active_cancel", "sv_tested")
+}
+
+// serversIn names the entries that have servers in these states, with how many.
+func serversIn(pools answer, entries []entry, states ...string) []string {
+	var found []string
 	wanted := map[string]bool{}
 	for _, e := range entries {
 		wanted[e.name] = true
 	}
 	for _, row := range pools.rows {
-		name, inUse := pools.column(row, "database"), 0
-		for _, state := range []string{"sv_active", "sv_active_cancel", "sv_tested"} {
+		name, servers := pools.column(row, "database"), 0
+		for _, state := range states {
 			n, _ := strconv.Atoi(pools.column(row, state))
-			inUse += n
+			servers += n
 		}
-		if inUse > 0 && wanted[name] {
-			busy = append(busy, fmt.Sprintf("%s (%d)", name, inUse))
+		if servers > 0 && wanted[name] {
+			found = append(found, fmt.Sprintf("%s (%d)", name, servers))
 		}
 	}
-	slices.Sort(busy)
-	return busy
+	slices.Sort(found)
+	return found
 }
 
 // withdraw takes a PAUSE back that the pooler may read later than it answers others, on

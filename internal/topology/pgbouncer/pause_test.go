@@ -91,6 +91,37 @@ func testPauseGivesUp(t *testing.T, dbs []*pgtest.Database) {
 	}
 }
 
+// testPauseLetsServersLogIn pauses while a server logs in that nobody waits for any more.
+// Were it cut off then, the pooler would refuse the client that comes right after RESUME:
+// "server login has been failing".
+func testPauseLetsServersLogIn(t *testing.T, dbs []*pgtest.Database) {
+	w := newWorld(t, dbs, 2, 1, "app_000 = {source} connect_query='SELECT pg_sleep(0.04)'\napp_001 = {source}\n")
+	r := w.router()
+	w.leadsTo(0, "app_000") // what the pooler greets clients with it has from a server
+	w.admin(0, "PAUSE")     // and that it closes
+	w.admin(0, "RESUME")
+	ctx, leave := context.WithCancel(within(t, 5*time.Second))
+	var g errgroup.Group
+	g.Go(func() error {
+		_, err := w.through(ctx, 0, "app_000", "SELECT 1::text")
+		return err
+	})
+	pgtest.Eventually(t, 5*time.Second, func() bool { return w.logsIn(0, "app_000") })
+	leave()
+	if err := g.Wait(); !errors.Is(err, context.Canceled) {
+		t.Fatalf("the first client left: %v", err)
+	}
+	if err := r.Pause(within(t, 5*time.Second), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Resume(within(t, 5*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.through(within(t, 5*time.Second), 0, "app_000", "SELECT 1::text"); err != nil {
+		t.Fatalf("the client that comes right after RESUME: %v", err)
+	}
+}
+
 func testPauseWaitsForTheTransaction(t *testing.T, dbs []*pgtest.Database) {
 	w := newWorld(t, dbs, 2, 1, lines(2))
 	r := w.router()

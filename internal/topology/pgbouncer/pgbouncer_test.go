@@ -25,6 +25,7 @@ func TestPgBouncer(t *testing.T) {
 		"Readers":                         testReaders,
 		"FileVia":                         testFileVia,
 		"PauseGivesUp":                    testPauseGivesUp,
+		"PauseLetsServersLogIn":           testPauseLetsServersLogIn,
 		"PauseWaitsForTheTransaction":     testPauseWaitsForTheTransaction,
 		"ResumeStrandsNoPause":            testResumeStrandsNoPause,
 		"OthersAreNotHeld":                testOthersAreNotHeld,

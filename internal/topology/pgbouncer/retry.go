@@ -3,6 +3,7 @@ package pgbouncer
 import (
 	"context"
 	"strings"
+	"time"
 )
 
 // PgBouncer closes servers that are just logging in when it is paused, takes that for a
@@ -10,6 +11,9 @@ import (
 // set otherwise) after RESUME. With PAUSE of an entry every client that comes anew
 // meanwhile has the same effect. So while clients are held the setting is 0, and
 // RESUME lets every pool connect at once. RELOAD would set it back to the file's.
+//
+// A client that asks for a server between RESUME and that connect is not made to wait but
+// refused. So a PAUSE is not sent while a server logs in, for as long as letLogIn waits.
 
 const retrySetting = "server_login_retry"
 
@@ -22,6 +26,28 @@ func setRetry(value string) string { return "SET " + retrySetting + " = '" + val
 func (i *instance) loginRetry(ctx context.Context) (string, error) {
 	a, _, err := i.ask(ctx, "SHOW CONFIG")
 	return a.pairs("key", "value")[retrySetting], err
+}
+
+// loginGrace is how long a PAUSE waits for servers to log in. Clients are served meanwhile;
+// a login takes milliseconds, and one that takes longer may be one that never ends.
+const loginGrace = 100 * time.Millisecond
+
+// letLogIn waits until no server of the entries logs in, or loginGrace is over.
+func (i *instance) letLogIn(ctx context.Context, c *console, entries []entry) error {
+	for until := time.Now().Add(loginGrace); ; {
+		pools, _, err := c.askThen(ctx, "SHOW POOLS")
+		if err != nil {
+			return i.failed("SHOW POOLS", err)
+		}
+		if len(serversIn(pools, entries, "sv_login")) == 0 || time.Now().After(until) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return i.failed("PAUSE", context.Cause(ctx))
+		case <-time.After(drainPoll):
+		}
+	}
 }
 
 // noteRetry remembers the value that restoreRetry is to bring back. A 0 may be what an

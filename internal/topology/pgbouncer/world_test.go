@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -216,6 +217,15 @@ func (w *world) waits(pooler int, entry string) bool {
 		}
 	}
 	return clients > 0 && servers == 0
+}
+
+// logsIn reports whether a server of the entry is logging in: sv_login stands after the
+// states that waits counts.
+func (w *world) logsIn(pooler int, entry string) bool {
+	w.t.Helper()
+	return slices.ContainsFunc(w.admin(pooler, "SHOW POOLS"), func(row [][]byte) bool {
+		return string(row[0]) == entry && string(row[12]) != "0"
+	})
 }
 
 // admin runs a command on a pooler's console.

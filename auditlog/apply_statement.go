@@ -124,38 +124,45 @@ func (s *stage) needsReplace() bool {
 	return false
 }
 
+// allPlaces is the place of a tombstone that stands for a delete at all of a database's
+// places but where the row is now. Chunks ask by key alone: a row for each would say no more.
+const allPlaces = "*"
+
 // tombstones notes every delete that was issued, hit or not, by location.
 func (st *staged) tombstones(migration string, spots []spot, tick int64) []string {
 	s := st.stage
-	table := postgres.Table(logschema.Schema, logschema.Tombstones(migration, s.table.No))
-	var keys []string
-	for i := range s.table.PK {
-		keys = append(keys, fmt.Sprintf("k%d", i+1))
-	}
-	columns := strings.Join(keys, ", ") + ", loc"
-	note := func(from string) string {
-		return fmt.Sprintf("INSERT INTO %s AS t (%s, tick) SELECT DISTINCT %s, l.name, %d FROM %s ON CONFLICT (%s) DO UPDATE SET tick = greatest(t.tick, excluded.tick)",
-			table, columns, s.keyExprs(), tick, from, columns)
-	}
-	ids, names := make([]int, 0, len(spots)), make([]string, 0, len(spots))
+	var ids []int
+	var names []string
 	for _, at := range spots {
-		if st.deletes[at.loc] || st.sweep {
+		if st.deletes[at.loc] {
 			ids, names = append(ids, at.loc), append(names, postgres.Literal(at.name))
 		}
 	}
-	if len(ids) == 0 {
-		return nil
-	}
-	places := fmt.Sprintf("(SELECT * FROM unnest('{%s}'::int[], ARRAY[%s]::name[])) l(id, name)", joinInts(ids), strings.Join(names, ", "))
 	var out []string
-	if anyTrue(st.deletes) {
+	if len(ids) > 0 {
 		// The staged rows lead: each finds its place's name in the short list.
-		out = append(out, note(fmt.Sprintf("%s s JOIN %s ON s.shardctl_old = l.id WHERE s.shardctl_cur <> s.shardctl_old AND s.shardctl_cur > %d", s.name, places, refused)))
+		places := fmt.Sprintf("(SELECT * FROM unnest('{%s}'::int[], ARRAY[%s]::name[])) l(id, name)", joinInts(ids), strings.Join(names, ", "))
+		out = append(out, s.note(migration, tick, "l.name", fmt.Sprintf("%s s JOIN %s ON s.shardctl_old = l.id WHERE s.shardctl_cur <> s.shardctl_old AND s.shardctl_cur > %d", s.name, places, refused)))
 	}
-	if st.sweep {
-		out = append(out, note(fmt.Sprintf("%s s JOIN %s ON s.shardctl_cur <> l.id WHERE s.shardctl_old = %d AND s.shardctl_cur > %d", s.name, places, anywhere, refused)))
+	if st.sweep && len(spots) > 0 {
+		place, elsewhere := allPlaces, ""
+		if len(spots) == 1 {
+			place, elsewhere = spots[0].name, fmt.Sprintf(" AND s.shardctl_cur <> %d", spots[0].loc)
+		}
+		out = append(out, s.note(migration, tick, postgres.Literal(place)+"::name", fmt.Sprintf("%s s WHERE s.shardctl_old = %d AND s.shardctl_cur > %d%s", s.name, anywhere, refused, elsewhere)))
 	}
 	return out
+}
+
+// note writes the tombstones of staged keys.
+func (s *stage) note(migration string, tick int64, place, from string) string {
+	keys := make([]string, len(s.table.PK))
+	for i := range keys {
+		keys[i] = fmt.Sprintf("k%d", i+1)
+	}
+	columns := strings.Join(keys, ", ") + ", loc"
+	return fmt.Sprintf("INSERT INTO %s AS t (%s, tick) SELECT DISTINCT %s, %s, %d FROM %s ON CONFLICT (%s) DO UPDATE SET tick = greatest(t.tick, excluded.tick)",
+		postgres.Table(logschema.Schema, logschema.Tombstones(migration, s.table.No)), columns, s.keyExprs(), place, tick, from, columns)
 }
 
 func anyTrue(list []bool) bool {

@@ -82,11 +82,12 @@ func bothered(ctx context.Context, s *Survey) (found []migrate.Finding, err erro
 }
 
 // undaunted lists the source's triggers and rules that replica role does not hold off:
-// they would run once more when a rollback writes what the application wrote.
+// they would run once more when a rollback writes what the application wrote. Up to
+// version 14 those that partitions got from their parents count as internal.
 func undaunted(ctx context.Context, s *Survey) (found []migrate.Finding, err error) {
 	const sql = `WITH rel AS (SELECT $1::oid AS oid UNION SELECT relid::oid FROM pg_partition_tree($1::oid::regclass))
 	SELECT format('%I.%I', n.nspname, c.relname), x.kind, x.name FROM (
-	  SELECT tgrelid, 'TRIGGER', tgname FROM pg_trigger WHERE NOT tgisinternal AND tgname NOT LIKE 'shardctl\_%' AND tgenabled IN ('A', 'R')
+	  SELECT tgrelid, 'TRIGGER', tgname FROM pg_trigger WHERE (NOT tgisinternal OR tgparentid <> 0) AND tgname NOT LIKE 'shardctl\_%' AND tgenabled IN ('A', 'R')
 	  UNION ALL SELECT ev_class, 'RULE', rulename FROM pg_rewrite WHERE ev_enabled IN ('A', 'R')) x(rel, kind, name)
 	JOIN rel r ON r.oid = x.rel JOIN pg_class c ON c.oid = x.rel JOIN pg_namespace n ON n.oid = c.relnamespace ORDER BY 1, 2, 3`
 	for _, t := range s.Layout.Tables {

@@ -30,7 +30,7 @@ func keyAt(t *testing.T, r *rig, shard int) string {
 
 const belongings = `SELECT 'constraint ' || conrelid::regclass::text || ' ' || conname || ' ' || pg_get_constraintdef(oid) FROM pg_constraint WHERE connamespace = '"Shard 01"'::regnamespace AND conparentid = 0
 	UNION ALL SELECT pg_get_indexdef(indexrelid) FROM pg_index JOIN pg_class c ON c.oid = indexrelid WHERE relnamespace = '"Shard 01"'::regnamespace
-	UNION ALL SELECT pg_get_triggerdef(t.oid) || ' ' || tgenabled::text FROM pg_trigger t JOIN pg_class c ON c.oid = tgrelid WHERE relnamespace = '"Shard 01"'::regnamespace AND NOT tgisinternal AND tgname NOT LIKE '%closed' ORDER BY 1`
+	UNION ALL SELECT pg_get_triggerdef(t.oid) || ' ' || tgenabled::text FROM pg_trigger t JOIN pg_class c ON c.oid = tgrelid WHERE relnamespace = '"Shard 01"'::regnamespace AND tgname NOT LIKE 'RI\_%' AND tgname NOT LIKE '%closed' ORDER BY 1`
 
 func TestFinishMakesWhatTheSourceHas(t *testing.T) {
 	t.Parallel()

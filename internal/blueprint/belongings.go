@@ -28,7 +28,7 @@ func (r *reader) readConstraints(ctx context.Context) error {
 	return r.each(ctx, "constraints", constraintsSQL, []any{r.oids}, scans, func() error {
 		c.Kind = kind[0]
 		to := r.relations[rel]
-		if c.Kind == 'c' {
+		if c.Kind == 'c' || c.Kind == 'n' {
 			to.Checks = append(to.Checks, c)
 		} else {
 			to.Keys = append(to.Keys, c)
@@ -41,7 +41,7 @@ func (r *reader) readForeignKeys(ctx context.Context) error {
 	var rel uint32
 	var k ForeignKey
 	var match, onUpdate, onDelete string
-	scans := []any{&rel, &k.Name, &k.To.Schema, &k.To.Name, &k.Columns, &k.Referred, &match, &onUpdate, &onDelete, &k.SetColumns, &k.Deferrable, &k.Deferred, &k.Validated}
+	scans := []any{&rel, &k.Name, &k.To.Schema, &k.To.Name, &k.Columns, &k.Referred, &match, &onUpdate, &onDelete, &k.SetColumns, &k.Deferrable, &k.Deferred, &k.Validated, &k.Enforced, &k.Period}
 	return r.each(ctx, "foreign keys", foreignKeysSQL, []any{r.oids}, scans, func() error {
 		k.Match, k.OnUpdate, k.OnDelete = match[0], onUpdate[0], onDelete[0]
 		r.relations[rel].ForeignKeys = append(r.relations[rel].ForeignKeys, k)

@@ -43,7 +43,7 @@ type Relation struct {
 	Comment  string
 	Identity byte // replica identity: d, n, f or i
 
-	Checks      []Constraint // its own, not its parent's
+	Checks      []Constraint // its own, not its parent's; and NOT NULL that is not validated
 	Keys        []Constraint // primary, unique, exclusion; its own
 	Indexes     []Index      // without those of Keys; its own
 	ForeignKeys []ForeignKey // its own
@@ -52,24 +52,25 @@ type Relation struct {
 
 // Column is a column of a table, as CREATE TABLE needs it.
 type Column struct {
-	Name       string
-	Type       string
-	Collation  string // quoted and qualified, or ""
-	NotNull    bool
-	Default    string // or the expression of a generated column
-	Generated  string // "s" stored, "v" virtual, or ""
-	Sequence   string // of an identity column: regclass text of its sequence
-	Storage    string // where it is not the type's own
-	Compress   string // pglz or lz4 where set
-	Statistics string // target where set
-	Options    []string
-	Comment    string
+	Name        string
+	Type        string
+	Collation   string // quoted and qualified, or ""
+	NotNull     bool
+	NotNullName string // of the constraint, where it is not the server's own
+	Default     string // or the expression of a generated column
+	Generated   string // "s" stored, "v" virtual, or ""
+	Sequence    string // of an identity column: regclass text of its sequence
+	Storage     string // where it is not the type's own
+	Compress    string // pglz or lz4 where set
+	Statistics  string // target where set
+	Options     []string
+	Comment     string
 }
 
 // Constraint is one that its definition says all of: no table is named in it.
 type Constraint struct {
 	Name      string
-	Kind      byte // c, p, u, x
+	Kind      byte // c, n, p, u, x
 	Def       string
 	Options   []string // of its index
 	Validated bool
@@ -97,6 +98,8 @@ type ForeignKey struct {
 	Deferrable bool
 	Deferred   bool
 	Validated  bool
+	Enforced   bool
+	Period     bool // the last column of both sides is a range
 }
 
 // Trigger is one of the user's triggers. Before and After are its definition on

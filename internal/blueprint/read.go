@@ -90,7 +90,7 @@ func (r *reader) readRelations(ctx context.Context) error {
 func (r *reader) readColumns(ctx context.Context) error {
 	var root uint32
 	var c Column
-	scans := []any{&root, &c.Name, &c.Type, &c.Collation, &c.NotNull, &c.Default, &c.Generated, &c.Sequence, &c.Storage, &c.Compress, &c.Statistics, &c.Options, &c.Comment}
+	scans := []any{&root, &c.Name, &c.Type, &c.Collation, &c.NotNull, &c.NotNullName, &c.Default, &c.Generated, &c.Sequence, &c.Storage, &c.Compress, &c.Statistics, &c.Options, &c.Comment}
 	return r.each(ctx, "columns", columnsSQL, []any{r.roots}, scans, func() error {
 		r.tables[root].Columns = append(r.tables[root].Columns, c)
 		return nil

@@ -140,3 +140,27 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("two refusals do not come together: %v", err)
 	}
 }
+
+// TestKeysOfVersion18: a key over ranges settles no conflict, and NOT NULL that was never
+// validated says nothing of the rows that are there.
+func TestKeysOfVersion18(t *testing.T) {
+	t.Parallel()
+	db := pgtest.NewDatabase(t)
+	pgtest.Since(t, db, "18")
+	db.Exec(t, `CREATE EXTENSION btree_gist; CREATE TABLE room (ws int, during tstzrange, PRIMARY KEY (ws, during WITHOUT OVERLAPS));
+		CREATE TABLE late (id int PRIMARY KEY, ws int, sure int NOT NULL); ALTER TABLE late ADD CONSTRAINT lately NOT NULL ws NOT VALID`)
+	conn := session(t, db)
+	_, err := catalog.Load(t.Context(), conn, []migrate.TableName{{Schema: "public", Name: "room"}})
+	var f *migrate.Failure
+	if !errors.As(err, &f) || f.Code != "table.temporal_primary_key" || f.Object != "public.room" || f.Exit != migrate.ExitRefused {
+		t.Errorf("got %v", err)
+	}
+	late := migrate.TableName{Schema: "public", Name: "late"}
+	tables, err := catalog.Load(t.Context(), conn, []migrate.TableName{late})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ws, sure := tables[late].Column("ws"), tables[late].Column("sure"); ws.NotNull || !sure.NotNull {
+		t.Errorf("not null: ws %t, sure %t", ws.NotNull, sure.NotNull)
+	}
+}

@@ -13,6 +13,7 @@ type relation struct {
 	parent      string // of which it is a partition or an inheritor
 	inherited   bool   // an ordinary table that others inherit from
 	deferrable  bool   // its primary key is
+	temporal    bool   // its primary key ends in WITHOUT OVERLAPS
 	similar     string // tables of this name in other schemas or cases
 }
 
@@ -20,7 +21,7 @@ func scanRelation(row pgx.CollectableRow) (relation, error) {
 	var r relation
 	var kind string
 	err := row.Scan(&r.Name.Schema, &r.Name.Name, &r.OID, &r.Filenode, &kind, &r.Owner, &r.RLS, &r.ForceRLS, &r.persistence,
-		&r.parent, &r.inherited, &r.PrimaryKey, &r.KeyEqual, &r.deferrable, &r.similar)
+		&r.parent, &r.inherited, &r.PrimaryKey, &r.KeyEqual, &r.deferrable, &r.temporal, &r.similar)
 	if err == nil {
 		r.Kind = kind[0]
 	}
@@ -55,6 +56,9 @@ func (r *relation) refusal() *migrate.Failure {
 	case r.deferrable:
 		return migrate.Refuse("table.deferrable_primary_key", object, "its primary key is deferrable, and such a key settles no conflict",
 			"make it NOT DEFERRABLE")
+	case r.temporal:
+		return migrate.Refuse("table.temporal_primary_key", object, "its primary key ends in WITHOUT OVERLAPS, and such a key settles no conflict",
+			"give the table an ordinary primary key, and keep this one as a UNIQUE constraint")
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ SELECT w.schema, w.name, coalesce(c.oid, 0::oid), coalesce(pg_catalog.pg_relatio
                  WHERE x.indrelid = c.oid AND x.indisprimary AND oc.oid = k.opc AND am.amopfamily = oc.opcfamily AND am.amopstrategy = 3
                    AND am.amoplefttype = oc.opcintype AND am.amoprighttype = oc.opcintype AND op.oid = am.amopopr AND opn.oid = op.oprnamespace), '{}'),
        coalesce((SELECT p.condeferrable FROM pg_catalog.pg_constraint p WHERE p.conrelid = c.oid AND p.contype = 'p'), false),
+       coalesce((SELECT x.indisexclusion FROM pg_catalog.pg_index x WHERE x.indrelid = c.oid AND x.indisprimary), false),
        coalesce((SELECT pg_catalog.string_agg(pg_catalog.format('%s.%s', sn.nspname, sc.relname), ', ' ORDER BY sn.nspname, sc.relname)
                  FROM pg_catalog.pg_class sc JOIN pg_catalog.pg_namespace sn ON sn.oid = sc.relnamespace
                  WHERE c.oid IS NULL AND sc.relkind IN ('r', 'p') AND lower(sc.relname) = lower(w.name)

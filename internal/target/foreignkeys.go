@@ -87,19 +87,31 @@ func (k foreignKey) validate() string {
 // definition is the constraint as the application has it or, where an applier
 // writes without replica role, without action and deferred.
 func (k foreignKey) definition(applied bool) string {
-	def := fmt.Sprintf("CONSTRAINT %s FOREIGN KEY (%s) REFERENCES %s (%s)", postgres.Ident(k.Name), postgres.Idents("", k.Columns), k.referred, postgres.Idents("", k.Referred))
+	def := fmt.Sprintf("CONSTRAINT %s FOREIGN KEY (%s) REFERENCES %s (%s)", postgres.Ident(k.Name), k.list(k.Columns), k.referred, k.list(k.Referred))
 	if k.Match == 'f' {
 		def += " MATCH FULL"
 	}
-	if applied {
+	if applied && k.Enforced {
 		def += " DEFERRABLE INITIALLY DEFERRED"
 	} else {
 		def += action(" ON UPDATE", k.OnUpdate, nil) + action(" ON DELETE", k.OnDelete, k.SetColumns) + k.deferral()
+	}
+	if !k.Enforced {
+		return def + " NOT ENFORCED" // which is not validated either
 	}
 	if !k.partitioned {
 		def += " NOT VALID"
 	}
 	return def
+}
+
+// list names the columns of one side.
+func (k foreignKey) list(columns []string) string {
+	if !k.Period {
+		return postgres.Idents("", columns)
+	}
+	last := len(columns) - 1
+	return postgres.Idents("", columns[:last]) + ", PERIOD " + postgres.Ident(columns[last])
 }
 
 func action(on string, code byte, columns []string) string {
@@ -124,8 +136,12 @@ func (k foreignKey) deferral() string {
 }
 
 // exchange is the SQL that turns the constraint to one of its two forms; "" where
-// both are the same. Without actions only its moment changes, and it stays valid.
+// both are the same, as where nothing is enforced. Without actions only its moment
+// changes, and it stays valid.
 func (k foreignKey) exchange(applied bool) string {
+	if !k.Enforced {
+		return ""
+	}
 	if k.OnUpdate == 'a' && k.OnDelete == 'a' {
 		if k.Deferred {
 			return ""

@@ -93,6 +93,9 @@ func (p *plan) column(c blueprint.Column) string {
 	case c.Default != "":
 		def += " DEFAULT " + c.Default
 	}
+	if c.NotNullName != "" {
+		def += " CONSTRAINT " + postgres.Ident(c.NotNullName)
+	}
 	if c.NotNull {
 		def += " NOT NULL"
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/shardctl/shardctl/internal/localpg"
 	"github.com/shardctl/shardctl/internal/sleep"
 )
 
@@ -72,14 +73,18 @@ func (w *world) drains(ctx context.Context) error {
 		}
 		ways := []func() error{
 			func() error {
-				d, err := w.shardctl.run(ctx, "catchup", "--once")
-				ours = append(ours, float64(n/8*8)/d.Seconds())
-				return err
+				return w.costing("catchup", n/8*8, func() error {
+					d, err := w.shardctl.run(ctx, "catchup", "--once")
+					ours = append(ours, float64(n/8*8)/d.Seconds())
+					return err
+				})
 			},
 			func() error {
-				d, err := w.followed(ctx)
-				native = append(native, float64(n/8*8)/d.Seconds())
-				return err
+				return w.costing("subscription", n/8*8, func() error {
+					d, err := w.followed(ctx)
+					native = append(native, float64(n/8*8)/d.Seconds())
+					return err
+				})
 			},
 		}
 		if i%2 == 1 {
@@ -96,6 +101,39 @@ func (w *world) drains(ctx context.Context) error {
 		return err
 	}
 	return errors.Join(runSQL(ctx, to, "DROP SUBSCRIPTION s"), runSQL(ctx, from, "DROP PUBLICATION p"))
+}
+
+// costing says what CPU a way of draining took of the source and of the databases' servers.
+func (w *world) costing(name string, rows int, way func() error) error {
+	source, targets, err := w.used()
+	if err != nil {
+		return err
+	}
+	if err := way(); err != nil {
+		return err
+	}
+	sourceAfter, targetsAfter, err := w.used()
+	if err != nil {
+		return err
+	}
+	perRow := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(rows) }
+	say("  %s: CPU for a row: source %.1f µs, databases %.1f µs", name, perRow(sourceAfter-source), perRow(targetsAfter-targets))
+	return nil
+}
+
+// used is the CPU time so far of the source and of the databases' servers.
+func (w *world) used() (source, targets time.Duration, err error) {
+	if source, err = localpg.ServerCPU(w.source.PID()); err != nil {
+		return 0, 0, err
+	}
+	for _, c := range w.targets {
+		d, err := localpg.ServerCPU(c.PID())
+		if err != nil {
+			return 0, 0, err
+		}
+		targets += d
+	}
+	return source, targets, nil
 }
 
 // subscribe makes a subscription of the whole table, waits until it is level, and gives how

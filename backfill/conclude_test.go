@@ -135,7 +135,7 @@ func testKeysLostWhileATickIsAwaitedAreBuiltAgain(t *testing.T, p *pool) {
 			return
 		}
 		once.Do(func() {
-			f.databases["db1"].Exec(t, `INSERT INTO shardctl.dropped_key SELECT 'm', 1, 'app.block', conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'app.block'::regclass;
+			f.databases["db1"].Exec(t, `INSERT INTO shardctl.dropped_key SELECT 'm', 1, 'app.block', conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'app.block'::regclass AND contype = 'p';
 				ALTER TABLE app.block DROP CONSTRAINT block_pkey; UPDATE shardctl.control SET held = true`)
 			f.failOver(t, "db1")
 			close(failed)
@@ -150,7 +150,11 @@ func testKeysLostWhileATickIsAwaitedAreBuiltAgain(t *testing.T, p *pool) {
 		res, err = backfill.Run(ctx, cfg)
 		done <- err
 	}()
-	<-failed
+	select {
+	case <-failed:
+	case err := <-done:
+		t.Fatalf("it ended before db1 waited for a tick: %v", err)
+	}
 	pgtest.Eventually(t, patience, func() bool { return f.databases["db1"].Value(t, "SELECT held FROM shardctl.control") == "f" })
 	f.tick(t)
 	must(t, <-done)

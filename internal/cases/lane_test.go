@@ -28,7 +28,7 @@ func newLane(t testing.TB) *lane {
 	must(t, os.Chmod(dir, 0o755))
 	hba := filepath.Join(dir, "pg_hba.conf")
 	must(t, os.WriteFile(hba, []byte("local all all trust\nhost all \"case user@x\" 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n"), 0o644))
-	settings := []string{"hba_file='" + hba + "'", "max_connections=120", "shared_buffers=64MB", "max_wal_size=2GB", "max_prepared_transactions=5", "wal_level=logical"}
+	settings := []string{"password_encryption=scram-sha-256", "hba_file='" + hba + "'", "max_connections=120", "shared_buffers=64MB", "max_wal_size=2GB", "max_prepared_transactions=5", "wal_level=logical"}
 	return &lane{
 		source: pgtest.NewCluster(t, pgtest.ClusterOptions{Settings: settings}),
 		target: pgtest.NewCluster(t, pgtest.ClusterOptions{Settings: settings}),

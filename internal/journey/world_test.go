@@ -51,7 +51,7 @@ func newWorld(t testing.TB, s shape) *world {
 	hba := filepath.Join(w.dir, "pg_hba.conf")
 	must(t, os.WriteFile(hba, []byte("local all all trust\nhost replication all 127.0.0.1/32 trust\nhost all "+operator+" 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n"), 0o644))
 	settings := slices.Concat([]string{
-		"hba_file='" + hba + "'", "max_connections=200", "shared_buffers=128MB", "max_wal_size=4GB", "wal_level=logical",
+		"hba_file='" + hba + "'", "password_encryption=scram-sha-256", "max_connections=200", "shared_buffers=128MB", "max_wal_size=4GB", "wal_level=logical",
 		"max_prepared_transactions=10", "log_lock_waits=on", "log_autovacuum_min_duration=-1",
 	}, s.settings)
 	w.source = pgtest.NewCluster(t, pgtest.ClusterOptions{Settings: settings})

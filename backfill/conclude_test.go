@@ -33,7 +33,7 @@ func (f *fixture) failOver(t testing.TB, database string) {
 	db := f.databases[database]
 	db.Exec(t, "DELETE FROM app.block WHERE id >= $1::text::bigint", last)
 	db.Exec(t, "DELETE FROM shardctl.ledger WHERE chunk = (SELECT max(chunk) FROM shardctl.ledger)")
-	db.Exec(t, "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'shardctl backfill%'")
+	db.EndSessions(t, "datname = current_database() AND application_name LIKE 'shardctl backfill%'")
 }
 
 // finishing calls a function for each database that is finished, with how often it was.

@@ -169,7 +169,7 @@ func testADatabaseOutOfReachHoldsUpOnlyItself(t *testing.T, p *pool) {
 	var failures atomic.Int32
 	cfg.OnJudged(func(_ backfill.Chunk, d string) {
 		if d == "db1" && failures.Add(1) <= 3 {
-			f.databases[d].Exec(t, "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'shardctl backfill'")
+			f.databases[d].EndSessions(t, "datname = current_database() AND application_name = 'shardctl backfill'")
 		}
 	})
 	f.run(t, cfg)
@@ -184,7 +184,7 @@ func testAServerThatStaysAwayEndsTheRun(t *testing.T, p *pool) {
 	cfg := f.live(1000)
 	cfg.MaxOutage = time.Millisecond
 	cfg.OnJudged(func(_ backfill.Chunk, d string) {
-		f.databases[d].Exec(t, "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'shardctl backfill'")
+		f.databases[d].EndSessions(t, "datname = current_database() AND application_name = 'shardctl backfill'")
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

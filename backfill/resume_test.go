@@ -122,14 +122,14 @@ func testAChunkWithoutAHeartbeatIsTakenOver(t *testing.T, p *pool) {
 func testSessionsThatAreEndedAreOpenedAgain(t *testing.T, p *pool) {
 	f := p.fixture(t, blocks(3000))
 	cfg := f.live(2)
-	const end = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'shardctl backfill%'"
+	const ours = "datname = current_database() AND application_name LIKE 'shardctl backfill%'"
 	var ended atomic.Int32
 	cfg.OnBefore(atChunk(3, func(backfill.Chunk, string) {
-		f.source.Exec(t, end)
+		f.source.EndSessions(t, ours)
 		ended.Add(1)
 	}))
 	cfg.OnJudged(atChunk(4, func(_ backfill.Chunk, d string) {
-		f.databases[d].Exec(t, end)
+		f.databases[d].EndSessions(t, ours)
 		ended.Add(1)
 	}))
 	f.run(t, cfg)

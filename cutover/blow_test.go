@@ -98,7 +98,7 @@ func (a *actor) overtake(c trial) {
 
 // reset ends the command's sessions on one server; the watchdog has its own.
 func (a *actor) reset(d *pgtest.Database) {
-	d.Exec(a.t, `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = current_database()
+	d.EndSessions(a.t, `datname = current_database()
 		AND application_name LIKE 'shardctl %' AND application_name NOT SIMILAR TO 'shardctl (test|watchdog)%'`)
 }
 

@@ -151,7 +151,7 @@ func TestAWatchdogWithoutTheSourceLeavesALaterCommandsDatabases(t *testing.T) {
 func (r *rig) sourceLost(names string) (back func()) {
 	r.t.Helper()
 	r.db1.Exec(r.t, "ALTER DATABASE "+r.source.Name+" ALLOW_CONNECTIONS false")
-	r.db1.Exec(r.t, "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = $1 AND application_name LIKE $2", r.source.Name, names)
+	r.db1.EndSessions(r.t, "datname = $1 AND application_name LIKE $2", r.source.Name, names)
 	return func() { r.db1.Exec(r.t, "ALTER DATABASE "+r.source.Name+" ALLOW_CONNECTIONS true") }
 }
 

@@ -113,7 +113,7 @@ func TestARollbackIsUndoneWithoutItsSessions(t *testing.T) {
 	}
 	r.verdict.set(func(context.Context) error {
 		for _, d := range []*pgtest.Database{r.source, r.db0, r.db1} {
-			d.Exec(t, "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = current_database() AND application_name IN ('shardctl rollback', 'shardctl rollback journal', 'shardctl switch')")
+			d.EndSessions(t, "datname = current_database() AND application_name IN ('shardctl rollback', 'shardctl rollback journal', 'shardctl switch')")
 		}
 		return errors.New("a row differs")
 	})

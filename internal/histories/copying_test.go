@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/backfill"
+	"github.com/shardctl/shardctl/internal/pgtest"
 	"github.com/shardctl/shardctl/migrate"
 )
 
@@ -169,8 +170,7 @@ func (c *copies) freeze(ctx context.Context) {
 	}
 	c.now.frozen = true
 	c.old, c.now = append(c.old, c.now), nil
-	_, err := c.w.monitor.Exec(ctx, "SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'shardctl backfill queue'")
-	check(err)
+	check(pgtest.EndSessions(ctx, c.w.monitor, "datname = current_database() AND application_name = 'shardctl backfill queue'"))
 }
 
 // finish brings the copy to its end: by what runs, and then by a process that finds

@@ -136,6 +136,36 @@ func (db *Database) Value(t testing.TB, sql string, args ...any) string {
 	return rows[0]
 }
 
+// EndSessions ends the server's sessions for which a condition on pg_stat_activity holds,
+// and waits until they are gone: the server itself waits from version 14 on.
+func (db *Database) EndSessions(t testing.TB, condition string, args ...any) {
+	t.Helper()
+	db.with(t, "end sessions: "+condition, func(ctx context.Context, conn *pgx.Conn) error { return EndSessions(ctx, conn, condition, args...) })
+}
+
+// EndSessions is Database.EndSessions on a session of the test's own.
+func EndSessions(ctx context.Context, conn *pgx.Conn, condition string, args ...any) error {
+	rows, _ := conn.Query(ctx, "SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND ("+condition+")", args...)
+	var pids []int32
+	var pid int32
+	var sent bool
+	_, err := pgx.ForEachRow(rows, []any{&pid, &sent}, func() error {
+		pids = append(pids, pid)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	poll := time.NewTicker(time.Millisecond)
+	defer poll.Stop()
+	for left := len(pids); left > 0; <-poll.C {
+		if err := conn.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE pid = ANY ($1)", pids).Scan(&left); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // with runs f on the database's own connection, one caller at a time.
 func (db *Database) with(t testing.TB, sql string, f func(context.Context, *pgx.Conn) error) {
 	t.Helper()

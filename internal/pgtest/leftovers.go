@@ -72,7 +72,7 @@ func waitForNone(ctx context.Context, conn *pgx.Conn, name string) ([]string, er
 // not fill up with it. The test has failed already.
 func (db *Database) mend(ctx context.Context, t testing.TB, conn *pgx.Conn) {
 	t.Helper()
-	if _, err := conn.Exec(ctx, `SELECT pg_terminate_backend(pid, 2000) FROM pg_stat_activity WHERE datname = $1`, db.Name); err != nil {
+	if err := EndSessions(ctx, conn, "datname = $1", db.Name); err != nil {
 		t.Errorf("pgtest: end the sessions of %s: %v", db.Name, err)
 	}
 	if _, err := conn.Exec(ctx, `SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = $1`, db.Name); err != nil {
